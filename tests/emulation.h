@@ -1,7 +1,7 @@
 /*
  * Features of a kernel that qemu's user mode lacks, and without which some tests cannot run. Each
- * function tries its feature, and a test that leaves a part out prints that
- * (tests/platform/arm64.sh has the list).
+ * function tries one feature. If the feature is missing, the function prints which part of which
+ * test is left out (tests/platform/arm64.sh lists these parts).
  */
 #ifndef TESTS_EMULATION_H
 #define TESTS_EMULATION_H
@@ -19,8 +19,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Returns whether marked pages are wiped in the child of a fork (libclient/fork.c). qemu accepts
- * the mark and ignores it. what: the test that asks. */
+/* Returns whether pages that are marked MADV_WIPEONFORK are wiped in the child of a fork
+ * (libclient/fork.c). qemu accepts the mark and ignores it. what: the test that asks. */
 static inline bool fork_is_wiped(const char *what)
 {
     size_t size = (size_t)sysconf(_SC_PAGESIZE);
@@ -113,8 +113,8 @@ static inline bool surplus_descriptors_are_closed(const char *what)
 }
 
 /* Returns whether orphans can be adopted (PR_SET_CHILD_SUBREAPER, since Linux 3.4), which qemu
- * refuses. A test may also ask this to detect qemu, if it needs another missing feature that is
- * hard to try. what: the test that asks; why: what would be missing. */
+ * refuses. A test that needs another feature which qemu lacks, and which is hard to try, may ask
+ * this instead. what: the test that asks; why: the reason that is printed. */
 static inline bool orphans_are_adopted(const char *what, const char *why)
 {
     bool adopted = prctl(PR_SET_CHILD_SUBREAPER, 1) == 0;
@@ -127,7 +127,7 @@ static inline bool orphans_are_adopted(const char *what, const char *why)
 
 /* Returns whether the resident memory of another process has only that process's own pages. Under
  * an emulator it also has the code that the emulator generated, which grows while the process runs.
- * program: the name it was started by; what: the test that asks. */
+ * program: the name by which the process was started; what: the test that asks. */
 static inline bool resident_is_its_own(const char *what, pid_t pid, const char *program)
 {
     char link[64];
@@ -165,7 +165,7 @@ static inline bool processes_are_traced(const char *what)
 }
 
 /* Returns whether packet sockets have the options that the tests' switch needs (cluster/relay.c),
- * which qemu lacks. what: the test that asks. The user must be allowed to have such sockets. */
+ * which qemu lacks. what: the test that asks. The caller must be allowed to open packet sockets. */
 static inline bool packet_options_are_known(const char *what)
 {
     int on = 1;

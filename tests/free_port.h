@@ -21,7 +21,8 @@
 
 enum { FREE_PORT_FIRST = 20000, FREE_PORT_COUNT = 10000 };
 
-/* Reserves a port. Returns true if this process has it now; the descriptor stays open. */
+/* Reserves a port. Returns whether this process has the port now. The descriptor stays open until
+ * the process ends. */
 static inline bool free_port_reserve(unsigned port)
 {
     struct sockaddr_un name = {.sun_family = AF_UNIX};
@@ -36,7 +37,7 @@ static inline bool free_port_reserve(unsigned port)
     return false;
 }
 
-/* Returns whether no process uses the port without having reserved it. */
+/* Returns false if a process that has not reserved the port uses it. */
 static inline bool free_port_is_unused(unsigned port)
 {
     struct sockaddr_in address = {.sin_family = AF_INET,
@@ -48,7 +49,7 @@ static inline bool free_port_is_unused(unsigned port)
     return bound;
 }
 
-/* Returns a port, or 0 if there is none. */
+/* Reserves a free port and returns it. Returns 0 if no port is free. */
 static inline unsigned free_port_take(void)
 {
     static unsigned tries;

@@ -42,7 +42,7 @@ static inline int suite_run(Suite *suite)
     return failed != 0;
 }
 
-/* A suite of one test case. */
+/* Runs a suite of one test case. Returns the exit status. */
 static inline int suite_main(const char *name, TCase *tests)
 {
     Suite *suite = suite_create(name);

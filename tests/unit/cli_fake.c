@@ -332,7 +332,8 @@ int hf_cancel(hf_lock *lock)
 int hf_why(hf_lock *lock, struct hf_reason *out)
 {
     const bool never = false;
-    /* read before hf_acquire can return: after that the caller may change the environment */
+    /* These settings are read before hf_acquire can return, because the caller may change the
+     * environment afterwards. */
     bool silent = is_set("silent");
     bool slow = is_set("slow");
     bool known = is_set("why");

@@ -1,7 +1,8 @@
 /*
  * `holdfast lock` as a process: CMD's environment, the exit status, signals, the end of a hold, the
  * terminal, and kill -9. The library is the one of cli_fake.c. A wait that must not happen would
- * last for ever, or for a minute, so a slow machine does not look like a wrong wait.
+ * last for a minute or for ever. No slow machine takes so long, so the tests can tell the
+ * difference.
  */
 #include <check.h>
 #include <errno.h>
@@ -205,8 +206,8 @@ START_TEST(test_signal_while_waiting)
 }
 END_TEST
 
-/* CMD runs this line when it is ready to lose its hold. With the word `late`, the lease begins when
- * CMD runs this line. */
+/* CMD runs this line when it is ready to lose its hold. If HOLDFAST_FAKE has the word `late`, the
+ * lease begins when CMD runs this line. */
 #define READY "echo >&$HOLDFAST_PROGRESS_FD; "
 
 START_TEST(test_lease_end)
@@ -294,7 +295,8 @@ START_TEST(test_lost_event)
 }
 END_TEST
 
-/* A process that reads holdfast's stderr ends first. The loss still decides the exit status. */
+/* The process that reads holdfast's stderr has ended when the hold is lost. The loss still decides
+ * the exit status. */
 START_TEST(test_lost_and_nobody_reads)
 {
     struct run run;
@@ -630,8 +632,9 @@ START_TEST(test_stopped_guard_goes_on)
 }
 END_TEST
 
-/* No agent knows the ends that --lease and --max-stall set. So the guard enforces them for a
- * holdfast that is stopped, and leaves every other hold alone. */
+/* No agent knows when a hold ends by --lease or --max-stall. So the guard kills CMD at that time if
+ * holdfast is stopped. The guard does nothing while the hold lasts: in the third case --max-stall
+ * is an hour. */
 START_TEST(test_guard_keeps_the_lease)
 {
     static const char *const options[] = {"--lease 500ms", "--max-stall 500ms", "--max-stall 1h"};
@@ -673,7 +676,7 @@ START_TEST(test_background_does_not_hold)
 }
 END_TEST
 
-/* Reads from the terminal until the text has come. */
+/* Reads from the terminal until the text contains `part`. */
 static void await_terminal(int fd, const char *part)
 {
     char text[RUN_TEXT_SIZE] = "";
@@ -745,7 +748,7 @@ END_TEST
 START_TEST(test_terminal_in_pipeline)
 {
     int fd;
-    /* stdout is a pipe, so CMD gets the terminal only when it reads from it. */
+    /* stdout is a pipe, so CMD gets the terminal only when CMD reads from the terminal. */
     pid_t pid = on_terminal("$HOLDFAST lock a -- sh -c 'read x; echo got-$x; exit 6' | cat; "
                             "read y; echo then-$y; read end",
                             &fd);

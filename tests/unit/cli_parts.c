@@ -220,8 +220,8 @@ START_TEST(test_text_clean)
 }
 END_TEST
 
-/* Which characters are shown as escapes: invisible ones, and those that change the direction of
- * writing, but not their neighbours. */
+/* Invisible characters, and characters that change the direction of writing, are shown as escapes.
+ * Their neighbours in Unicode are shown as they are. */
 START_TEST(test_text_unseen)
 {
     static const uint32_t unseen[] = {0x202A, 0x202E, 0x2066,  0x2069,  0x200E, 0x200F, 0x61C,

@@ -78,7 +78,8 @@ void run_start(struct run *run, const char *fake, const char *line)
     run->pid = fork();
     ck_assert_int_ge(run->pid, 0);
     if (run->pid == 0) {
-        /* the shell starts a background job of a script with these signals ignored */
+        /* If a script's shell started this test in the background, these signals are ignored
+         * here. */
         signal(SIGINT, SIG_DFL);
         signal(SIGQUIT, SIG_DFL);
         setpgid(0, 0);

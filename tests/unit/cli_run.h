@@ -34,8 +34,8 @@ struct ran {
  * the value of HOLDFAST_FAKE, to which the log is added. */
 void run_start(struct run *run, const char *fake, const char *line);
 
-/* Reads the command's output until the command ends. All waits here fail after a minute, so that a
- * command that hangs ends the test. */
+/* Reads the command's output until the command ends. All waits of cli_run.c fail after a minute, so
+ * that a command that hangs ends the test. */
 void run_finish(struct run *run, struct ran *out);
 
 /* Calls run_start() and run_finish(). */

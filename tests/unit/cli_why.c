@@ -25,7 +25,7 @@ START_TEST(test_says_why_not_had)
 }
 END_TEST
 
-/* Runs a command that waits for ever. When it has asked for the reason, ends it by SIGTERM. */
+/* Runs a command that waits for ever, and ends it by SIGTERM after it has called hf_why(). */
 static void run_waiting(const char *fake, const char *line, struct ran *ran)
 {
     struct run run;
@@ -71,8 +71,7 @@ START_TEST(test_says_why_it_waits)
 }
 END_TEST
 
-/* With -v the line about the wait comes sooner than without -v. On a busy machine the test tries
- * again. */
+/* With -v the line about the wait comes within a second. On a busy machine the test tries again. */
 START_TEST(test_verbose_says_it_at_once)
 {
     struct ran ran = {.err = "", .took_ms = 1000};
@@ -85,9 +84,9 @@ START_TEST(test_verbose_says_it_at_once)
 }
 END_TEST
 
-/* The agent does not answer the question. This must delay neither CMD once the lock is taken, nor
- * the end of holdfast, nor a signal. The thread that asks still uses the client, so the command
- * does not call hf_disconnect(). */
+/* The agent does not answer hf_why(). This must not delay CMD after the lock is taken, the end of
+ * holdfast, or the effect of a signal. The thread that is in hf_why() still uses the client, so the
+ * command does not call hf_disconnect(). */
 START_TEST(test_waits_for_no_answer_about_the_reason)
 {
     struct ran ran;
@@ -103,7 +102,7 @@ START_TEST(test_waits_for_no_answer_about_the_reason)
 }
 END_TEST
 
-/* The answer comes while CMD runs: the command prints no line any more. */
+/* The answer comes while CMD runs: the command does not print it. */
 START_TEST(test_says_nothing_after_the_lock_is_had)
 {
     struct ran ran;
@@ -155,7 +154,7 @@ START_TEST(test_says_why_lost)
     ck_assert_int_eq(ran.status, 76);
     ck_assert_str_eq(ran.err,
                      "holdfast lock: the hold of a ended: because?[1m, before the command did\n");
-    /* the answer is no reason why a hold ended */
+    /* The answer is a reason why the command would have to wait, not why its hold ended. */
     run_command("release=-4,why=1", "lock a -- true", &ran);
     ck_assert_str_eq(ran.err, "holdfast lock: the hold of a ended, before the command did\n");
 }

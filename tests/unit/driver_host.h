@@ -1,6 +1,6 @@
 /*
- * The calls of the host core that the driver makes, for tests that play the host core and need no
- * answer of their own. A program includes this file once.
+ * The functions of the host core that the driver calls and that have the same result in all tests
+ * of the driver. A program that plays the host core includes this file once.
  */
 #ifndef TESTS_UNIT_DRIVER_HOST_H
 #define TESTS_UNIT_DRIVER_HOST_H

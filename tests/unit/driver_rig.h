@@ -31,7 +31,8 @@ extern struct driver_disk disk;
 extern char trace[4096];         /* the events in their order, one word each */
 extern struct message last_sent; /* the latest message to another agent */
 extern int64_t logged_number;    /* the number in the latest line of the log */
-/* the agents in the core's events, as the letters of their names */
+/* the first letters of the agents in the core's events QUORUM_REACHED, in the order of these
+ * events */
 extern char reached[8];
 /* The answers of the fake cores to the driver. */
 extern enum message_voter_status status_of_b;

@@ -40,7 +40,7 @@ struct rig {
     uint64_t region_size;
     struct hfi_region region; /* the mapping that clients use */
     struct hfi_region agents; /* the mapping that the agent uses */
-    void *orders_memory;      /* of the second namespace, after rig_add_orders(); else NULL */
+    void *orders_memory;      /* the memory of `orders`; NULL: there is no second namespace */
     struct hfi_region orders;
     struct hfi_kernel kernel;
     int64_t now_ns;
@@ -71,8 +71,8 @@ struct rig {
     _Atomic uint16_t delays_ms[RIG_DELAYS];
 };
 
-/* Makes an agent that has not got START. Its region is empty, and has room for these numbers of
- * locks, clients, handles and blocks. */
+/* Makes an agent that has not received START. Its region is empty, and has room for these numbers
+ * of locks, clients, handles and blocks. */
 struct rig *rig_create(uint32_t locks, uint32_t clients, uint32_t handles, uint32_t blocks);
 /* Makes an agent, like rig_create(), in a cell of `voters` voters, named host-a and so on. The
  * agent is the voter with the number `self`, or the observer "host-x" if self is HOST_OBSERVER.
@@ -94,7 +94,7 @@ void rig_ring(struct rig *rig);
 
 uint32_t rig_connect(struct rig *rig, uint8_t rights);
 void rig_hang_up(struct rig *rig, uint32_t client);
-/* Connects an earlier client again, which had that nonce. */
+/* Connects a client again whose earlier connection had that nonce. */
 void rig_connect_again(struct rig *rig, uint32_t who, uint64_t nonce);
 void rig_die(struct rig *rig, uint32_t client);
 /* Notifies the core that the client's FORGET was carried out. */

@@ -627,7 +627,7 @@ void agent_destroy(struct agent *agent)
     pthread_mutex_destroy(&agent->mutex);
 }
 
-/* For the C++ test, which cannot include struct agent because it has C atomics. */
+/* For the C++ test: C++ does not know the C atomics in struct agent. */
 struct agent *agent_new(int64_t ttl_ns)
 {
     struct agent *agent = malloc(sizeof(*agent));

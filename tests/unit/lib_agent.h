@@ -1,7 +1,7 @@
 /*
  * An agent for the tests of libholdfast: a thread that speaks the client's frames and serves one
- * real region. Its settings make the agent do what a real agent does rarely. It grants every lock
- * to its host when the lock is first opened, and decides nothing else.
+ * real region. Its settings make the agent do what a real agent does rarely. The agent grants every
+ * lock to its host when the lock is first opened, and decides nothing else.
  */
 #ifndef LIB_AGENT_H
 #define LIB_AGENT_H
@@ -23,7 +23,7 @@ enum agent_mood {
     MOOD_GOOD = 0,
     MOOD_RUBBISH,      /* answers every request with bytes that are no frame */
     MOOD_WRONG_KIND,   /* answers every request with STATED */
-    MOOD_WRONG_NUMBER, /* repeats another request's number */
+    MOOD_WRONG_NUMBER, /* answers with the number of another request */
     MOOD_WRONG_SLOT,   /* answers OPEN with a slot that the region does not have */
     MOOD_SILENT,       /* reads, and never answers */
     MOOD_OLD,          /* answers HELLO with a WELCOME of another version */
@@ -109,7 +109,7 @@ bool agent_evict(struct agent *agent, const char *name, int64_t closed_ns);
 /* Sends a frame to every connected client. */
 void agent_send(struct agent *agent, const struct hfi_frame *frame);
 
-/* For the C++ test, which cannot include struct agent because it has C atomics. */
+/* For the C++ test: C++ does not know the C atomics in struct agent. */
 struct agent *agent_new(int64_t ttl_ns);
 const char *agent_path(const struct agent *agent);
 void agent_delete(struct agent *agent);

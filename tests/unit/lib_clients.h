@@ -48,7 +48,8 @@ static inline int64_t unserved_ns(const char *id)
 /* the time without a processor of the threads that called served_thread_ends() */
 static _Atomic int64_t unserved_ended_ns;
 
-/* A thread calls this before it ends, because served_ns() cannot read its figure afterwards. */
+/* A thread calls this before it ends, because served_ns() cannot read the figure of a thread that
+ * has ended. */
 static inline void served_thread_ends(void)
 {
     atomic_fetch_add(&unserved_ended_ns, unserved_ns("thread-self"));
@@ -71,15 +72,15 @@ static inline int64_t served_ns(void)
 }
 
 /*
- * Repeats a call that did not reach its agent (HF_ENOAGENT). Returns the call's result. The library
- * stops trying after one second, and this process may have no processor for that second. If the
- * process had a processor, the call is not repeated.
+ * Repeats a call that did not reach its agent (HF_ENOAGENT), and returns the call's result. The
+ * library stops trying after one second. The call is repeated only if a thread of this process had
+ * no processor for a part of that time.
  */
 #define REACHED(call)                                                                              \
     ({                                                                                             \
         int reached_error;                                                                         \
         int64_t unserved_before_ns;                                                                \
-        do { /* ends: the test has a guard */                                                      \
+        do { /* ends: Check has a timeout */                                                       \
             unserved_before_ns = now_ns() - served_ns();                                           \
             reached_error = (call);                                                                \
         } while (reached_error == HF_ENOAGENT &&                                                   \

@@ -75,7 +75,7 @@ static struct cell_packet *packet_put(struct cell *cell, uint32_t to)
     return packet;
 }
 
-/* Tells a node and the others that their links broke, or work again. */
+/* Tells a node and each other node that the link between them broke, or works again. */
 static void links_change(struct cell *cell, uint32_t node)
 {
     for (uint32_t i = 0; i < cell->config.voter_count && !cell->silent; i++) {
@@ -451,7 +451,8 @@ static void fill_id(const struct cell *cell, uint32_t node, uint64_t id[2])
     id[1] = node + 1;
 }
 
-/* Gives the node the answer of every other voter to its HELLO: that it may vote. */
+/* Gives the node the answer of every other voter to its HELLO. Each answer says that the node may
+ * vote. */
 static void introduce(struct cell *cell, uint32_t node, uint64_t incarnation)
 {
     struct message message;

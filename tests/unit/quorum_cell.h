@@ -103,7 +103,7 @@ uint64_t cell_random(struct cell *cell);
 /* Starts a node from its disk. */
 void cell_start(struct cell *cell, uint32_t node);
 void cell_start_all(struct cell *cell);
-/* Starts a node whose agent commits a new epoch, and kills the agent before its core starts. */
+/* Starts a node's agent, which commits a new epoch, and kills the agent before its core starts. */
 void cell_start_killed(struct cell *cell, uint32_t node);
 void cell_kill(struct cell *cell, uint32_t node);
 /* Gives a node an empty disk with a new store. If `rejoin`, the node starts over. */
@@ -143,8 +143,8 @@ void cell_give_back(struct cell *cell, uint32_t node, uint32_t to, const char *n
                     uint32_t epoch, struct message_order version, uint64_t token_used);
 void cell_renew(struct cell *cell, uint32_t node, uint32_t to, uint32_t epoch, uint64_t id,
                 struct message_echo echo);
-/* Extends the session at that voter by two renewals; the second renewal has the echo of the
- * first. */
+/* Extends the session at that voter by two renewals. The second renewal brings back the echo of the
+ * first one's acknowledgement. */
 void cell_extend(struct cell *cell, uint32_t node, uint32_t to, uint32_t epoch);
 
 /* These send, over the network, a request of an agent that is no voter. */
@@ -161,7 +161,7 @@ uint32_t cell_coordinator_at(const struct cell *cell, uint32_t node, const char 
 /* Makes a cell in which every partition has its coordinator. */
 struct cell *cell_ready(uint32_t voters);
 
-/* Lets time pass until everything that is under way has ended. */
+/* Lets 20 ms pass. Without losses, all requests and answers under way have arrived then. */
 void cell_settle(struct cell *cell);
 
 #endif

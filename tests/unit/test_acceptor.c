@@ -265,9 +265,9 @@ START_TEST(an_impossible_ballot_is_not_promised)
     ck_assert_uint_eq(tell(cell, &message).sends, 0);
     /* the highest ballot that is allowed */
     ck_assert_uint_eq(prepare(cell, ROUNDS_FREE, NULL).promises, 1);
-    /* A sender that was logged once does not hide other senders, and does not fill the log. */
+    /* Impossible numbers of one sender are logged once. This hides no other sender. */
     ck_assert(!prepare(cell, UINT32_MAX, NULL).impossible);
-    for (int i = 0; i < 100; i++) { /* invented names do not fill the log either */
+    for (int i = 0; i < 100; i++) { /* numbers of invented agents do not fill the log either */
         cell_header(cell, 2, MESSAGE_RENEW, &message);
         message.from.length = (uint8_t)snprintf(message.from.text, sizeof(message.from.text),
                                                 "invented-%d", i);
@@ -279,8 +279,8 @@ START_TEST(an_impossible_ballot_is_not_promised)
     message.as.prepare.ballot = (uint64_t)UINT32_MAX << 16 | 3;
     message_partition_add(&message.as.prepare.partitions, 7);
     ck_assert(is_notified(tell(cell, &message)));
-    /* Several jumps do not add up: the bound is relative to the round that was known at the
-     * start. */
+    /* Several jumps do not add up: the bound is relative to the round that the voter knew when it
+     * started. */
     ck_assert_uint_eq(prepare(cell, ROUNDS_FREE + 1000, NULL).promises, 0);
     cell_destroy(cell);
 }
@@ -321,7 +321,7 @@ START_TEST(an_impossible_refusal_is_not_outdone)
     message_name_set(&message.as.accepted.name, "a", 1);
     cell_send(cell, 1, 0, &message);
     cell_run(cell, 1000 * CELL_MS);
-    cell_kill(cell, 2); /* the other voters prepare its partitions anew */
+    cell_kill(cell, 2); /* the other voters prepare node 2's partitions anew */
     cell_run_ready(cell);
     ck_assert_uint_lt(cell->nodes[0].disk.round, 1000);
     ck_assert_uint_lt(cell->nodes[1].disk.round, 1000);
@@ -360,8 +360,8 @@ START_TEST(an_impossible_epoch_is_not_marked)
 }
 END_TEST
 
-/* A generation in the record of stores that no store could follow would keep its voter out for
- * good. */
+/* A generation so high that no store could follow it would keep its voter out for good, if the
+ * record of stores had it. */
 START_TEST(an_impossible_generation_is_not_learned)
 {
     struct cell *cell = start();
@@ -385,8 +385,8 @@ START_TEST(an_impossible_generation_is_not_learned)
 }
 END_TEST
 
-/* Sets each bool to a valid value: another byte in a bool is undefined in C, and the decoder makes
- * none. */
+/* Sets each bool to 0 or 1. Another byte in a bool is undefined in C, and the decoder never makes
+ * one. */
 static void make_bools(struct message *message, bool value)
 {
     message->relayed = value;

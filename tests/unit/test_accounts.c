@@ -128,7 +128,7 @@ START_TEST(what_is_known_is_there_at_once)
     ck_assert_uint_eq(config_unknown_count(&config), 0);
     ck_assert_uint_eq(config.everywhere.users.count, 1);
     ck_assert_uint_eq(config.everywhere.users.ids[0], BOB);
-    /* one with @ and one without */
+    /* an admin with @, and an admin without @ */
     ck_assert_uint_eq(config.namespaces[0].access.admin_groups.count, 2);
     ck_assert_uint_eq(config.namespaces[0].access.admin_groups.ids[1], STAFF);
     ck_assert_uint_eq(config.namespaces[0].access.admin_users.count, 0);
@@ -249,7 +249,7 @@ static void fill_many(struct config_account *many)
     config.account_count = MANY;
 }
 
-/* Waits until the process has no more room for answers, or is done. */
+/* Waits until the process has no more room for answers, or has looked for all names. */
 static void await_standstill(void)
 {
     unsigned before;
@@ -259,8 +259,8 @@ static void await_standstill(void)
     } while (before == 0 || world->asked != before);
 }
 
-/* The process waits for the agent, however late the agent reads, and the agent takes a part of the
- * answers in each turn. The agent may ask again afterwards. */
+/* The process waits for the agent, however late the agent reads. Each accounts_take() takes a part
+ * of the answers. The agent may ask again afterwards. */
 START_TEST(an_agent_that_does_not_read_loses_nothing)
 {
     static struct config_account many[MANY];
@@ -296,8 +296,8 @@ START_TEST(a_process_that_waits_for_the_agent_ends_with_it)
 }
 END_TEST
 
-/* Answers that an agent refuses: a name that does not exist (twice), a kind that is neither user
- * nor group, and the number of nobody. */
+/* Answers that an agent refuses: the index of a name that does not exist (twice), a kind that is
+ * neither user nor group, and the number of nobody. */
 static const uint32_t wrong_packets[][3] = {
     {3, 0, BOB}, {UINT32_MAX - 1, 0, BOB}, {0, 2, BOB}, {0, 0, UINT32_MAX}};
 
@@ -359,7 +359,8 @@ START_TEST(the_same_answer_twice_is_wrong)
 }
 END_TEST
 
-/* The wait is a quarter of the lease, so the lease (at least 300 ms) outlasts it. */
+/* The wait is a quarter of the lease, and at most 2 s. So the lease (at least 300 ms) outlasts
+ * it. */
 START_TEST(a_start_waits_for_a_part_of_the_lease)
 {
     ck_assert_int_eq(accounts_patience_ms(INT64_C(300000000)), 75);

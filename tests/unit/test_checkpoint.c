@@ -150,7 +150,7 @@ START_TEST(what_is_held_stays)
 }
 END_TEST
 
-/* Trap: a voter that missed the deletion brings the names back. */
+/* A voter that missed the deletion must not bring the names back. */
 START_TEST(voter_that_was_away_does_not_bring_them_back)
 {
     settle();
@@ -298,7 +298,8 @@ static void keep_checkpoint(void *arg, uint32_t from, uint32_t to, const struct 
     }
 }
 
-/* A voter that accepted a value after the checkpoint keeps it, even if the name is idle again. */
+/* A voter that accepted a value after the checkpoint keeps the value, even if the name is idle
+ * again. */
 START_TEST(checkpoint_that_comes_late_takes_nothing)
 {
     settle();
@@ -371,8 +372,8 @@ static void drop_from(uint32_t node, enum message_kind kind, bool lost)
     }
 }
 
-/* A coordinator that missed a deletion reads several voters, and keeps each value that one of them
- * has. */
+/* A coordinator that missed a deletion reads from several voters, and keeps each value that one of
+ * them has. */
 START_TEST(reading_two_voters_at_once_loses_nothing)
 {
     enum { HELD = 20 };

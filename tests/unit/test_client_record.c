@@ -105,7 +105,7 @@ START_TEST(what_is_no_record_is_not_added_to)
 {
     static const char rubbish[] =
         "a line without an end that is longer than any that is added here";
-    ck_assert(!client_record_add(directory, CLIENT, 6)); /* no record has this number */
+    ck_assert(!client_record_add(directory, CLIENT, 6)); /* there is no record yet */
     int fd = openat(directory, "5", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     ck_assert_int_ge(fd, 0);
     ck_assert(!client_record_add(directory, CLIENT, 6)); /* the record is empty */

@@ -31,8 +31,8 @@ struct batch {
 
 /*
  * The loop does what it reads in `orders`. 'w': writes `stuck`, and is replaced meanwhile. 'f':
- * finishes the batch on which the other thread is stuck. 'b': has another batch written. 'i': asks
- * for a checkpoint. 's': sends a signal to the process, and waits for it. 'e': ends.
+ * finishes the batch on which the other thread is stuck. 'b': has the other thread write `next`.
+ * 'i': asks for a checkpoint. 's': sends a signal to the process, and waits for it. 'e': ends.
  *
  * In `news` the loop reports each order that it has done. It reports 'm' when it begins on the
  * test's thread, 'o' when it begins on the other thread, and 'r' when it was replaced.
@@ -390,7 +390,7 @@ START_TEST(a_loop_that_stands_still_is_gone_on_with)
 }
 END_TEST
 
-/* The signal is handled on the other thread: it must not wait for a disk that stands still. */
+/* A signal must not wait for a disk that stands still: a thread that is not stuck handles it. */
 START_TEST(a_signal_comes_while_the_other_thread_is_stuck)
 {
     static char says[] = "os+f";

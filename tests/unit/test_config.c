@@ -135,8 +135,8 @@ START_TEST(every_key)
 }
 END_TEST
 
-/* A text that is appended to the minimal configuration, which has 3 lines, and the expected
- * error. */
+/* Lines that are appended to the minimal configuration, which has 3 lines, and the error that the
+ * result must cause. */
 static const struct {
     const char *text;
     const char *expected;

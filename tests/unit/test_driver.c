@@ -637,7 +637,7 @@ START_TEST(a_stall_within_a_turn_spares_sessions)
     let_pass(lapsed_ns);
     ck_assert_int_eq(stalled_ns, lapsed_ns);
     ck_assert_uint_eq(driver_counts(driver)->marks, 0);
-    ck_assert(!driver_turn(driver, 0)); /* the keeper received the answer; the turn is over */
+    ck_assert(!driver_turn(driver, 0)); /* the turn is over */
     ck_assert_int_eq(stalled_ns, lapsed_ns);
     /* The voter marks the session later, if its agent stays silent. */
     for (unsigned i = 0; i < 60; i++) {
@@ -661,7 +661,7 @@ START_TEST(what_is_a_stall_within_a_turn)
     ck_assert_int_eq(stalled_ns, 0);
     other_has_lock(1);
     let_pass(6000000000);
-    ck_assert(!driver_turn(driver, now_ns - 1000000000)); /* a report that comes a second late */
+    ck_assert(!driver_turn(driver, now_ns - 1000000000)); /* this turn began a second ago */
     ck_assert_int_eq(stalled_ns, 0);
     /* without a stall, the silent session is marked */
     ck_assert_uint_eq(driver_counts(driver)->marks, 1);

@@ -49,7 +49,7 @@ START_TEST(what_nobody_waits_for_goes_a_little_later)
     ck_assert_int_gt(due_ns, now_ns);
     ck_assert_int_le(due_ns, now_ns + 20000000);
     now_ns = due_ns - 1;
-    do_plan(steps, 2); /* leaves together with the first message */
+    do_plan(steps, 2); /* leaves together with the first plan's message */
     driver_flush(driver);
     ck_assert_str_eq(trace, "b:accept b:accept");
     now_ns = due_ns;

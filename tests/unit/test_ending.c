@@ -133,14 +133,15 @@ START_TEST(all_holds_of_a_slot_get_a_note)
 }
 END_TEST
 
-/* The number of the hold that was noted last: its token and its reader's cell. No number comes
- * twice. Holds with an even number ended as in `broken`, holds with an odd number as in `other`. */
+/* The number of the hold that was noted last: the token of an exclusive hold, and the cell of a
+ * reader's hold. No number comes twice. Holds with an even number ended as in `broken`, holds with
+ * an odd number as in `other`. */
 static _Atomic uint64_t noted_last;
 static _Atomic bool noted_enough;
 static const struct hfi_ending other = {
     .kind = HFI_ENDING_BROKEN, .at_ns = 99, .uid = 77, .agent = "another-host-c"};
 
-/* Writes the notes of one hold after another into the same place. */
+/* Writes the notes of one hold after another, each over the notes of the previous hold. */
 static void *write_over(void *arg)
 {
     (void)arg;
@@ -153,8 +154,8 @@ static void *write_over(void *arg)
     return NULL;
 }
 
-/* If a note is overwritten while it is read, the reader gets no note, rather than the note of
- * another hold. */
+/* If a note is overwritten while read_writer() or read_reader() reads it, the call finds no note,
+ * rather than the note of another hold. */
 START_TEST(a_note_that_is_written_over_is_not_known)
 {
     enum { READS = 500000 };

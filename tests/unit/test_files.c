@@ -43,7 +43,7 @@ static void tear_down(void)
     free(agent);
 }
 
-/* Makes the file anew while no descriptor is free to look at it. */
+/* Makes the file anew while no descriptor is free, so files.c cannot open the file. */
 static void make_again_unseen(void)
 {
     struct rlimit limit;

@@ -2,8 +2,9 @@
  * The frames: the bytes of each kind, each field wrong one at a time, packets that are cut or
  * damaged.
  *
- * The same tables drive the decoder and the encoder. So this file repeats in bytes and in error
- * texts what SCHEMA.md says, and the unpacker of msgpack-c reads what the encoder wrote.
+ * In the program, the same tables drive the decoder and the encoder, so a round trip would not show
+ * a wrong table. Therefore this file repeats, in bytes and in error texts, what SCHEMA.md says, and
+ * msgpack-c unpacks what the encoder wrote.
  */
 #include "frame_samples.h"
 
@@ -748,7 +749,7 @@ START_TEST(test_command_of)
     memset(expected, 'a', sizeof expected);
     expected[HFI_FRAME_COMMAND_MAX] = '\0';
     check_command(most, sizeof most, expected);
-    /* the limit cuts the character in two, so it is left out */
+    /* the limit cuts the character in two, so the whole character is left out */
     memcpy(most + HFI_FRAME_COMMAND_MAX - 1, "\xc3\xa4", 2);
     expected[HFI_FRAME_COMMAND_MAX - 1] = '\0';
     check_command(most, sizeof most, expected);

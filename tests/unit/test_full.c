@@ -1,5 +1,5 @@
-/* Resources that are used up: tables that are full on some voters or for agents, and the numbers of
- * rounds. */
+/* Resources that are used up: the registers of some voters, the entries for agents, and the
+ * sequence numbers of a ballot. */
 #include <check.h>
 #include <stdio.h>
 #include <string.h>
@@ -122,8 +122,8 @@ START_TEST(no_room_for_one_more_agent_is_told)
 }
 END_TEST
 
-/* The numbers of rounds are used up while rounds are under way: the coordinator continues with a
- * new ballot. */
+/* The sequence numbers of a ballot are used up while proposals are under way: the coordinator
+ * continues with a new ballot. */
 START_TEST(numbers_of_rounds_that_are_used_up_begin_anew)
 {
     enum { BURST = 5, TIMES = 8 };

@@ -429,8 +429,8 @@ START_TEST(test_repair)
 }
 END_TEST
 
-/* Repairs spread many locks at once. Items that every agent has by then are not sent as rumours as
- * well. */
+/* Repairs spread many locks at once. An item that every agent already has is not sent as a rumour
+ * as well. */
 START_TEST(test_what_all_know_is_no_rumour)
 {
     enum { LOCKS = 3000 };
@@ -670,7 +670,8 @@ START_TEST(test_names_in_order)
 }
 END_TEST
 
-/* If several announcements name a coordinator, agents show the coordinator of the latest one. */
+/* If announcements name different coordinators of a partition, agents show the coordinator of the
+ * latest announcement. */
 START_TEST(test_owner)
 {
     struct message_partitions owned = {{0xf0, 0, 0, 0}};

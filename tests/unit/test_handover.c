@@ -1,5 +1,5 @@
 /* A coordinator that stops coordinating while it still runs hands its waiting requests over to the
- * next coordinator. Also its orderly end. */
+ * next coordinator. This is also a part of an orderly end. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -110,7 +110,7 @@ START_TEST(the_next_one_knows_who_waits)
     ck_assert_uint_eq(waiting_at(cell, next), 2);
     cell_give_back(cell, scene.holder, next, "a", 2, 1, scene.version, 0);
     cell_run(cell, 1000 * CELL_MS);
-    ck_assert(!has(cell, scene.later, 6)); /* the first host, which is away, comes before it */
+    ck_assert(!has(cell, scene.later, 6)); /* the host of `owner`, which is away, comes first */
     cell_start(cell, scene.owner);
     cell_run(cell, 100 * CELL_MS);
     cell_acquire(cell, scene.owner, next, "a", 7, 1, X, 0);
@@ -265,7 +265,7 @@ START_TEST(nobody_is_there)
     cell_run(cell, 100 * CELL_MS);
     resign(cell, 0);
     ck_assert(has_resigned(cell, 0));
-    ck_assert(!has_handed_over(cell, 0)); /* it does not report a hand-over */
+    ck_assert(!has_handed_over(cell, 0)); /* this voter reports no hand-over */
     cell_destroy(cell);
     cell = cell_ready(1);
     resign(cell, 0);

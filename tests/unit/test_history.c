@@ -341,8 +341,8 @@ START_TEST(a_release_that_found_it_lost_does_not_prove_a_hold)
 }
 END_TEST
 
-/* The lease was renewed meanwhile. A release that found the lock held shows that the hold lasted
- * longer than the deadline in its record. */
+/* The lease was renewed after the hold was recorded. A release that found the lock held shows that
+ * the hold lasted longer than the deadline in its record. */
 START_TEST(a_release_outweighs_an_old_deadline)
 {
     log_acquired(100, 1, HISTORY_EXCLUSIVE, 1, 90);
@@ -445,8 +445,8 @@ START_TEST(a_release_needs_no_lock_delay)
 }
 END_TEST
 
-/* The release was late and got HF_ELOST, but it shows that the holder has finished. After it, the
- * lock-delay need not be kept; before it, the lock-delay must be kept. */
+/* The release was late and got HF_ELOST, but it shows that the holder has finished. After the
+ * release, the lock-delay need not be kept; before the release, it must be kept. */
 START_TEST(a_late_release_ends_the_lock_delay)
 {
     log_firm(100, 1, 500, 50);
@@ -516,8 +516,8 @@ START_TEST(a_full_log_is_told)
 }
 END_TEST
 
-/* Children append records at the same time, and one of them is killed during that. No other record
- * is damaged. */
+/* Children append records at the same time, and one of them is killed meanwhile. No other record is
+ * damaged. */
 START_TEST(children_append_together)
 {
     enum { CHILDREN = 4, PAIRS = 400 };

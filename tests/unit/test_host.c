@@ -365,8 +365,8 @@ static uint32_t handle_count(const struct rig *of)
     return survey.handles;
 }
 
-/* The handles of such a process, once it is dead, are removed in pieces, a few in each step. If _i
- * is 1, its connection ended before the process did. */
+/* A process that had one lock open very often is dead. Its handles are removed in pieces, a few in
+ * each step. If _i is 1, its connection ended before the process did. */
 START_TEST(one_process_with_a_lock_thousands_of_times_is_buried_in_pieces)
 {
     enum { TIMES = 6000, A_STEP = 1500 };
@@ -390,7 +390,7 @@ START_TEST(one_process_with_a_lock_thousands_of_times_is_buried_in_pieces)
     }
     rig_die(large, one);
     uint32_t left = TIMES;
-    while (left > 0) { /* ends: the test has a guard */
+    while (left > 0) { /* ends: Check has a timeout */
         large->now_ns = host_next_tick_ns(large->host);
         rig_step(large, (struct host_event){.kind = HOST_TICK});
         uint32_t now = handle_count(large);
@@ -636,7 +636,8 @@ START_TEST(who_is_not_in_the_queue_yet_is_not_shown_as_waiting)
     ck_assert_int_eq(hfi_release(&one, reader.slot, upgraded.token), HFI_RELEASED);
     ck_assert_int_eq(hfi_release_shared(&three, second.slot, second.seat, too.cell), HFI_RELEASED);
     ck_assert_int_eq(hfi_release_shared(&one, reader.slot, reader.seat, shared.cell), HFI_RELEASED);
-    /* Without other readers this reader is shown as a holder, whether it is in the queue or not. */
+    /* After the readers have left, the writer holds the lock. It is shown as a holder although its
+     * seat does not show that it waited. */
     atomic_store(wait, 0);
     ck_assert_int_eq(hfi_try_exclusive(&two, &writer, &tried), HFI_HELD);
     check_shown(client, 1, 0, 0);

@@ -307,8 +307,8 @@ START_TEST(a_lost_session_asks_for_nothing_more)
     uint32_t count = rig->send_count;
     rig_pass(rig, 5000 * RIG_MS);
     ck_assert_uint_eq(rig->send_count, count);
-    /* The host does not give back a grant of an earlier session: the session's end and the
-     * lock-delay end it. */
+    /* The host does not give back a grant of an earlier session. That grant ends with its session,
+     * after the lock-delay. */
     rig_recall(rig, "a", 1);
     rig_grant(rig, rig_sent(rig, MESSAGE_ACQUIRE), 0, 0);
     rig_lease(rig, 2, rig->now_ns + 10000 * RIG_MS, false);
@@ -320,7 +320,8 @@ END_TEST
 
 /* ---- versions ---- */
 
-/* Trap: the host gives a repeated grant back, and so frees the lock under its holder. */
+/* A repeated grant must not be given back: the give-back would free the lock while its holder has
+ * it. */
 START_TEST(a_repeat_of_the_grant_is_ignored)
 {
     struct hfi_held held;
@@ -332,8 +333,8 @@ START_TEST(a_repeat_of_the_grant_is_ignored)
 }
 END_TEST
 
-/* Trap: the host gives a late grant back, and a request that overtakes the give-back is answered
- * with that same grant. */
+/* The host gives a late grant back. Its next request must not overtake the give-back: otherwise the
+ * answer would be that same grant. */
 START_TEST(a_late_grant_is_given_back_before_anything_is_asked)
 {
     ck_assert_ptr_null(rig_open(rig, client, "a", 0));
@@ -393,9 +394,9 @@ START_TEST(a_grant_under_another_id_is_not_taken)
 }
 END_TEST
 
-/* After the loss of a store, the new epoch may equal that of an earlier session, in whose region
- * processes still hold locks. The host gives nothing back in such an epoch before a majority has
- * renewed it. */
+/* After the loss of a store, the new epoch may equal the epoch of an earlier session. Processes may
+ * still hold locks of that session in the region. So the host gives nothing back in such an epoch
+ * before a majority has renewed it. */
 START_TEST(an_epoch_that_nobody_renewed_gives_nothing_back)
 {
     rig_destroy(rig);
@@ -439,8 +440,8 @@ START_TEST(a_grant_that_was_never_in_force_is_opened_above_its_tokens)
 }
 END_TEST
 
-/* The quorum has no room for the change that such a grant needs, and another host waits. The grant
- * goes back; otherwise the host would repeat its request for the change for ever. */
+/* A grant does not cover a handle's lock-delay. The quorum has no room for the AMEND, and another
+ * host waits. So the grant goes back; otherwise the host would repeat the AMEND for ever. */
 START_TEST(a_recalled_grant_that_cannot_be_put_in_force_goes_back)
 {
     ck_assert_ptr_null(rig_open(rig, client, "a", 0));
@@ -457,7 +458,7 @@ START_TEST(a_recalled_grant_that_cannot_be_put_in_force_goes_back)
 }
 END_TEST
 
-/* Trap: a recall overtakes its grant. */
+/* A recall may overtake its grant. */
 START_TEST(a_recall_that_overtakes_its_grant_retires_it)
 {
     ck_assert_ptr_null(rig_open(rig, client, "a", 0));
@@ -561,8 +562,8 @@ START_TEST(a_recall_of_what_is_recalled_grants_no_more_hand_overs)
 }
 END_TEST
 
-/* A process counts a hand-over before it makes it, because the next process may hand the lock over
- * before the first one runs again. */
+/* A process counts a hand-over before it makes the hand-over, because the next holder may hand the
+ * lock over before this process runs again. */
 START_TEST(a_hand_over_is_counted_before_it_is_made)
 {
     struct hfi_held held;
@@ -611,8 +612,8 @@ END_TEST
 
 /* ---- shared grants ---- */
 
-/* An OPEN asks for an exclusive grant. Once the host sees that only a reader waits, its request
- * asks for a shared one. */
+/* An OPEN asks for an exclusive grant. When the host sees that only a reader waits, it changes the
+ * request: it asks for a shared grant. */
 START_TEST(a_waiting_reader_asks_to_read)
 {
     /* the agent has now read the region of this client's namespace */
@@ -642,8 +643,8 @@ START_TEST(a_waiting_reader_asks_to_read)
 }
 END_TEST
 
-/* Trap: no process can hold the word of a shared grant, so no process clears its waiters bit. A bit
- * that stays set keeps bargers and tries out although nobody waits. */
+/* No process can hold the word of a shared grant, so no process clears its waiters bit. The agent
+ * must clear the bit. Otherwise bargers and tries would stay out although nobody waits. */
 START_TEST(a_shared_grant_forgets_that_somebody_waited)
 {
     ck_assert_ptr_null(rig_open(rig, client, "a", 0));

@@ -1,5 +1,5 @@
 /*
- * The host core: how holds, waits, handles, clients and sessions end. How the next agent continues.
+ * The host core: how holds, waits, handles, clients and sessions end. The tasks of the next agent.
  */
 #include <check.h>
 #include <signal.h>
@@ -183,8 +183,8 @@ START_TEST(a_named_id_waits_for_the_record)
 END_TEST
 
 /* Late events of a client that is gone (its socket closes, its frames are read, its process ends
- * after its BYE) must not count for another client. So its id stays unused until it is
- * forgotten. */
+ * after its BYE) must not count for another client. So the gone client's id stays unused until
+ * FORGET is done. */
 START_TEST(the_id_of_one_that_is_gone_is_nobodys_until_it_is_forgotten)
 {
     struct hfi_frame bye = {.kind = HFI_FRAME_BYE};
@@ -324,7 +324,8 @@ END_TEST
 
 enum { LIMITED = 20000, LIMITED_LOCKS = 199, LIMIT_MS = 200 };
 
-/* Opens all these handles. Returns the first handle of each lock, and the last handle of all. */
+/* Opens LIMITED handles with a limit, of LIMITED_LOCKS locks. Returns the first handle of each
+ * lock, and the last handle of all. */
 static struct rig *rig_with_limits(struct hfi_opened first[LIMITED_LOCKS], struct hfi_opened *last)
 {
     struct rig *large = rig_create(LIMITED_LOCKS + 1, 4, LIMITED, LIMITED / 6);
@@ -416,7 +417,7 @@ START_TEST(limits_that_are_always_due)
     large->now_ns += (LIMIT_MS + 1) * RIG_MS;
     for (uint32_t step = 0; step < STEPS; step++) {
         for (uint32_t i = 0; i < LIMITS_LOOK_MAX / LIMITED_GROUP; i++) {
-            /* as if the client had written it */
+            /* as if a client had written into the region that a limit is due */
             large->host->limits->group_due_ns[i] = large->now_ns;
         }
         large->host->limits->due_ns = large->now_ns;
@@ -461,8 +462,8 @@ START_TEST(many_steps_do_the_work_of_one_tick)
 }
 END_TEST
 
-/* The same process had a seat for each of its handles. For each dead handle the agent looks through
- * all seats of the lock, so one turn of the loop removes only few handles. */
+/* A dead process had one lock open very often, with a seat for each handle. For each of its handles
+ * the agent looks through all seats of the lock, so one turn removes only few handles. */
 START_TEST(a_turn_buries_few_handles_of_a_lock_with_many_seats)
 {
     enum { HANDLES = 2000, A_TURN = 200, BLOCKS = HANDLES / HFI_BLOCK_SEATS + 1 };
@@ -515,8 +516,8 @@ START_TEST(one_namespace_leaves_requests_to_others)
 }
 END_TEST
 
-/* The notices of one change are not all sent, because there is no room. Meanwhile a lock in an
- * earlier slot changes: its watchers get that change, too. */
+/* There is no room for all notices of one change. Before the rest is sent, a lock in an earlier
+ * slot changes: its watchers get that change, too. */
 START_TEST(a_change_before_one_that_is_being_told)
 {
     enum { WATCHERS = 4 };
@@ -588,8 +589,8 @@ START_TEST(a_change_of_the_one_that_is_being_told)
 }
 END_TEST
 
-/* A released lock loses its slot before all watchers have their notices. The others get an
- * overflow, which tells them to look at everything. */
+/* A released lock loses its slot before all watchers have their notices. The watchers without a
+ * notice get an overflow, which tells them to look at everything. */
 START_TEST(a_change_of_one_that_is_gone_before_all_are_told)
 {
     enum { WATCHERS = 4 };

@@ -11,8 +11,8 @@
 
 enum { WAITED_MS = 1700 };
 
-/* The agent ends, and the next agent continues the session. If `waits` is set, it has no lease
- * yet. */
+/* The agent ends, and the next agent continues the session. If `waits` is set, the next agent has
+ * no lease yet. */
 static void restart_until(const struct hfi_opened *opened, bool waits)
 {
     static const uint8_t name[] = "a";
@@ -79,7 +79,8 @@ START_TEST(a_restarted_agent_asks_with_the_time_that_its_host_has_waited)
     ck_assert_uint_eq(asked()->waited_ms, WAITED_MS);
     ck_assert_uint_ne(asked()->request_id, before);
     ck_assert_int_eq(asked()->mode, MESSAGE_MODE_EXCLUSIVE);
-    /* The same holds for the next agent, which finds no notes either. */
+    /* The next agent finds no notes of its own. It still asks with the whole time that its host has
+     * waited. */
     rig_pass(rig, WAITED_MS * RIG_MS);
     restart(&opened);
     ck_assert_uint_eq(asked()->waited_ms, 2 * WAITED_MS);
@@ -127,8 +128,8 @@ START_TEST(what_the_one_before_returned_is_not_taken)
 }
 END_TEST
 
-/* The next host waits already. The recall for it overtakes the answer to this host, which still
- * gets its turn. */
+/* The next host already waits. The recall for that host overtakes the answer to this host, which
+ * still gets its turn. */
 START_TEST(a_recall_before_the_answer_does_not_cost_the_turn)
 {
     struct hfi_opened opened = wait_for_it();
@@ -158,7 +159,7 @@ START_TEST(what_was_being_returned_stays_doubtful)
 }
 END_TEST
 
-/* A recall before the answer does not cost a doubtful host its turn: the answer tells whether the
+/* A recall before the answer does not cost a host in doubt its turn: the answer tells whether the
  * grant is fresh. */
 START_TEST(a_recall_before_the_answer_leaves_a_doubtful_host_its_turn)
 {
@@ -244,8 +245,8 @@ START_TEST(an_answer_to_the_one_before_finds_the_next_one)
 }
 END_TEST
 
-/* An earlier release writes no id. The bytes in that place, or bytes that cannot be an id, do not
- * count as an id. */
+/* An earlier release writes no id into a note. The bytes at the place of the id, or bytes that
+ * cannot be an id, do not count as an id. */
 START_TEST(a_note_without_an_id_gets_a_new_one)
 {
     struct hfi_opened opened = wait_for_it();
@@ -310,9 +311,9 @@ START_TEST(rubbish_in_what_was_kept_is_passed_over)
 }
 END_TEST
 
-/* Trap: a grant must be amended before it is put in force, and meanwhile the recall for the next
- * host comes. With the recall bit no process would get the word, and the grant would go back
- * unused. */
+/* A grant must be amended before it is put in force, and meanwhile the recall for the next host
+ * comes. The word must not get the recall bit: no process would get the lock then, and the grant
+ * would go back unused. */
 START_TEST(a_recall_while_a_grant_is_amended_does_not_cost_the_turn)
 {
     ck_assert_ptr_null(rig_open(rig, client, "a", 0));
@@ -335,8 +336,8 @@ START_TEST(a_recall_while_a_grant_is_amended_does_not_cost_the_turn)
 }
 END_TEST
 
-/* Trap: a barger that is gone leaves its bit. While another host wants the lock, this host would
- * request it again and again although no process here wants it. */
+/* A barger that is gone leaves its bit in the word. While another host wants the lock, this host
+ * must not request the lock again and again for that bit. */
 START_TEST(who_barged_once_does_not_bring_the_lock_back)
 {
     struct hfi_opened opened = cell_open_granted(client);

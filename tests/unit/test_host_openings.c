@@ -79,7 +79,8 @@ static void note_given_back(const struct message *message, int64_t closed_ns, in
     given_ns[version - 1] = large->now_ns;
 }
 
-/* Answers the give-backs that were sent, and those that the answers made room for. */
+/* Answers all give-backs, also those that are sent only after an answer has made room for them.
+ * Returns their number. */
 static uint32_t answer_all(int64_t closed_ns, int64_t given_ns[])
 {
     static struct message sent[RIG_SENDS];
@@ -99,7 +100,8 @@ static uint32_t answer_all(int64_t closed_ns, int64_t given_ns[])
     return count;
 }
 
-/* Lets time pass until the longest lock-delay is over by the slowest clock. */
+/* Lets time pass until the longest lock-delay is over by the slowest clock. Returns the number of
+ * give-backs. */
 static uint32_t give_back_all(int64_t closed_ns)
 {
     static int64_t given_ns[LOCKS];

@@ -282,8 +282,8 @@ static struct hfi_opened make_shared(struct hfi_opened *second)
     return opened;
 }
 
-/* Trap: after a downgrade, a reader's token is lower than that of an earlier reader on another
- * host. */
+/* After a downgrade, a reader's token must not be lower than the token of an earlier reader on
+ * another host. */
 START_TEST(readers_show_one_token_before_and_after_a_downgrade_is_known)
 {
     struct hfi_held held;
@@ -306,8 +306,8 @@ START_TEST(readers_show_one_token_before_and_after_a_downgrade_is_known)
 END_TEST
 
 /* A coordinator of an earlier release does not know token_used, and changes nothing. Then the host
- * asks for the same range in the older way. Trap: the first message arrives late. By then the range
- * begins above that message's token, but still ends at the same last token. */
+ * asks for further tokens, and makes the grant shared by token_last. The first AMEND must not take
+ * effect if it arrives late. */
 START_TEST(a_downgrade_that_is_not_understood_is_asked_for_in_the_older_way)
 {
     struct hfi_held held;
@@ -335,8 +335,8 @@ START_TEST(a_downgrade_that_is_not_understood_is_asked_for_in_the_older_way)
 }
 END_TEST
 
-/* The next range would need another slot. No process can move to that slot while a process is
- * inside. */
+/* The next range would need another slot. The lock cannot move to that slot while a process holds
+ * it. */
 START_TEST(a_downgrade_that_is_not_understood_asks_for_no_other_slot)
 {
     const uint64_t last = (UINT64_C(1) << HFI_TOKEN_LOW_BITS) - 1;
@@ -366,7 +366,7 @@ START_TEST(a_word_that_was_made_shared_stays_so_until_its_tokens_are_passed)
     struct hfi_opened second;
     (void)make_shared(&second);
     rig_refuse(rig, rig_sent(rig, MESSAGE_AMEND), MESSAGE_REFUSED_FULL);
-    /* its OPEN has a longer lock-delay */
+    /* this OPEN has a longer lock-delay than the grant covers */
     ck_assert_ptr_null(rig_open(rig, other, "a", 5000 * RIG_MS));
     ck_assert_int_eq(rig_sent(rig, MESSAGE_AMEND)->as.amend.mode, MESSAGE_MODE_NONE);
     rig_answer(rig, rig_sent(rig, MESSAGE_AMEND), MESSAGE_MODE_EXCLUSIVE, 1, 1, 100);
@@ -421,8 +421,8 @@ START_TEST(an_adopted_hold_goes_on_but_nobody_new_gets_in)
 }
 END_TEST
 
-/* A client opens again a lock that it holds. The agent does not refuse it when too many others open
- * locks or when the quorum has no room, because a refusal would end the client's hold. The client
+/* A client opens again a lock that it holds. The agent does not refuse the OPEN, even if too many
+ * other OPENs wait or the quorum has no room: a refusal would end the client's hold. The client
  * waits instead. */
 START_TEST(who_opens_again_what_he_holds_is_not_refused_for_want_of_room)
 {
@@ -534,8 +534,8 @@ static struct hfi_opened die_in_a_downgrade(bool reads)
     return opened;
 }
 
-/* Trap: the message of the previous agent arrives late, and so other hosts share the grant while
- * this host writes. */
+/* The AMEND of the previous agent may arrive late. Other hosts would then share the grant, so this
+ * host must not write. */
 START_TEST(a_downgrade_that_the_agent_before_began_is_completed)
 {
     struct hfi_opened opened = die_in_a_downgrade(true);
@@ -561,8 +561,8 @@ START_TEST(a_grant_that_the_agent_before_made_shared_goes_back_if_nobody_reads)
 }
 END_TEST
 
-/* A holder died while no agent ran. How long the lock stays closed, the agent knows only from the
- * grant. */
+/* A holder died while no agent ran. Only the grant tells the agent how long the lock stays
+ * closed. */
 START_TEST(an_adopted_lock_closes_for_the_delay_of_its_grant)
 {
     struct hfi_held held;
@@ -583,7 +583,7 @@ START_TEST(an_adopted_lock_closes_for_the_delay_of_its_grant)
 END_TEST
 
 /* In a cell of several voters, the value of the host's own acceptor need not be the chosen value.
- * So it puts nothing in force. */
+ * So a grant in that value is not put in force. */
 START_TEST(a_voters_own_register_puts_nothing_in_force)
 {
     cell_teardown();
@@ -609,8 +609,8 @@ START_TEST(a_voters_own_register_puts_nothing_in_force)
 }
 END_TEST
 
-/* Trap: a give-back of the previous agent may still be on its way. If this agent puts the grant in
- * force, the late give-back lets another host get the lock, too. */
+/* A give-back of the previous agent may still be on its way. This agent must not put the grant in
+ * force: the late give-back would let another host get the lock, too. */
 START_TEST(what_the_agent_before_may_have_given_back_goes_back)
 {
     struct hfi_opened opened = cell_open_granted(client);

@@ -85,7 +85,8 @@ START_TEST(what_is_given_up_is_barred)
 }
 END_TEST
 
-/* No process uses the old region any more, but tokens of its grants may have been used. */
+/* No process uses the old region any more, but tokens of its grants may have been used. So these
+ * grants go back. */
 START_TEST(what_was_granted_before_goes_back)
 {
     begin_anew();
@@ -120,7 +121,8 @@ START_TEST(a_recall_of_before_is_answered_afterwards)
 }
 END_TEST
 
-/* The holder is dead, so no handle has its lock-delay any more. */
+/* A dead process held the lock. No handle of this agent has its lock-delay any more, but the next
+ * region waits until that lock-delay is over. */
 START_TEST(a_closed_lock_is_waited_for)
 {
     struct hfi_opened long_delay = rig_open_granted(rig, other, "b", DELAY_MS * RIG_MS);

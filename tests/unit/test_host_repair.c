@@ -148,7 +148,8 @@ START_TEST(closed_for_ever_is_closed_for_the_lock_delay)
 }
 END_TEST
 
-/* Another host waits. The slot has a time, but its word has no closed bit. */
+/* Another host waits. closed_until_ns has a time, but the word has no closed bit. So the lock is
+ * not closed, and the grant goes back. */
 START_TEST(a_time_without_the_closed_bit_keeps_no_grant)
 {
     open_both();
@@ -196,8 +197,8 @@ START_TEST(opened_by_nobody_is_closed)
 }
 END_TEST
 
-/* The next agent believes the time in the region once, at most a lock-delay ahead. After that time
- * the lock opens. */
+/* The next agent takes closed_until_ns from the region, but keeps the lock closed for at most the
+ * lock-delay of the grant. */
 START_TEST(closed_for_ever_over_a_restart)
 {
     open_both();
@@ -375,8 +376,8 @@ static void wait_in(struct hfi_region *region, uint32_t slot, uint32_t seat, uin
     *hfi_seat_wait(region, seat) = ticket << HFI_WAIT_TICKET_SHIFT | HFI_WAIT_WAITING | flags;
 }
 
-/* A reader's cell, or a place in the queue, is in a seat that belongs to no handle. It does not
- * give another host the lock. */
+/* A reader's cell and a place in the queue are in a seat that belongs to no handle. They keep no
+ * process and no other host from the lock. */
 START_TEST(a_cell_in_a_free_seat)
 {
     open_both();
@@ -394,7 +395,7 @@ START_TEST(a_cell_in_a_free_seat)
 }
 END_TEST
 
-/* The seat belongs to a handle, but the cell is not one that a reader writes. */
+/* The seat belongs to a handle, but the cell has a value that no reader writes. */
 START_TEST(a_cell_that_is_no_readers)
 {
     const uint64_t cells[] = {UINT64_C(1) << HFI_CELL_EPOCH_SHIFT | 2,
@@ -546,7 +547,7 @@ START_TEST(a_break_ends_what_cannot_be_told)
 END_TEST
 
 /* A forged hold that looks like a real one ends at the latest with its handle. If the process of
- * that handle wants the lock, it gets it. */
+ * that handle wants the lock, this process gets the lock. */
 START_TEST(what_cannot_be_told_is_its_handles)
 {
     open_both();

@@ -140,7 +140,8 @@ START_TEST(a_slow_answer_finds_the_try_that_it_is_for)
 }
 END_TEST
 
-/* The lock may have become free since the first process tried. */
+/* The second process's try gets its own request: the lock may have become free since the first
+ * process tried. */
 START_TEST(a_try_that_came_later_has_an_answer_of_its_own)
 {
     struct waiter first = opens_in_vain(client);
@@ -158,8 +159,8 @@ START_TEST(a_try_that_came_later_has_an_answer_of_its_own)
 }
 END_TEST
 
-/* A process that waits without a limit joins a try. The request goes on, with the same id and
- * turn. */
+/* A process that waits without a limit joins a try. The request goes on, with the same id, and
+ * keeps its place in the coordinator's queue. */
 START_TEST(who_waits_is_not_refused)
 {
     struct waiter first = opens_in_vain(client);
@@ -173,7 +174,8 @@ START_TEST(who_waits_is_not_refused)
     uint32_t asked = rig_sent_count(rig, MESSAGE_ACQUIRE);
     rig_refuse(rig, acquire(), MESSAGE_REFUSED_IN_USE);
     ck_assert_int_eq(outcome_of(&first), HFI_REFUSED);
-    /* The coordinator may have ended the request as one of a try, so the host sends it again. */
+    /* The coordinator may have ended the request together with the try, so the host sends it
+     * again. */
     ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_ACQUIRE), asked + 1);
     ck_assert_uint_eq(acquire()->as.acquire.tries, MESSAGE_TRIES_NONE);
     ck_assert_uint_eq(acquire()->as.acquire.request_id, id);
@@ -319,7 +321,7 @@ START_TEST(a_recall_for_one_that_waits_may_ask_to_be_told)
     recall(MESSAGE_RECALL_TELLS, 1);
     says_in_use(1, 1);
     ck_assert_uint_ne(rig_word(rig, opened.slot) & HFI_W_RECALL, 0);
-    recall(MESSAGE_RECALL_IF_IDLE, 1); /* it does not replace the other recall */
+    recall(MESSAGE_RECALL_IF_IDLE, 1); /* this recall does not replace the earlier recall */
     says_in_use(2, 1);
     cell_release(&opened, &held);
     ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_GIVE_BACK), 1);
@@ -366,8 +368,8 @@ START_TEST(a_grant_on_its_way_is_in_use)
 }
 END_TEST
 
-/* No process here wants the lock any more, so a grant on its way does not count as in use. Whether
- * it is idle is decided when it has come. */
+/* No process here wants the lock any more, so a grant on its way does not count as in use. Only
+ * when the grant has come, the host decides whether it is idle. */
 START_TEST(a_grant_on_its_way_to_nobody_is_not_in_use)
 {
     (void)opens(client);

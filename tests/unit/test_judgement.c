@@ -325,7 +325,8 @@ START_TEST(each_fact_has_its_reason)
 }
 END_TEST
 
-/* Each kind of reason has a case above, a name, and the level of its place in the enum. */
+/* Each kind of reason has a case above and a name. The kinds in the enum are in the order of their
+ * levels, the worst first. */
 START_TEST(each_kind_has_a_case)
 {
     bool seen[REASON_KINDS] = {false};

@@ -155,8 +155,8 @@ START_TEST(an_orderly_end_writes_the_last_deadline)
 }
 END_TEST
 
-/* An agent of a release that knows only the file had this session in between. Its give-backs are
- * not in the notes. */
+/* In between, an agent had this session whose release writes only the file `lease`, not the page.
+ * Its give-backs are not in the notes. */
 START_TEST(what_was_kept_before_one_that_knows_no_page_is_forgotten)
 {
     live();
@@ -181,8 +181,8 @@ START_TEST(what_was_kept_before_one_that_keeps_nothing_is_forgotten)
 }
 END_TEST
 
-/* The agent is killed after it wrote the deadline for which the notes are valid, and before it
- * wrote the same deadline as its last deadline. */
+/* The agent is killed between two writes: it has stored unsaid_ns as the deadline for which the
+ * notes are valid, but not as its last deadline. The notes must be kept. */
 static void assert_kept_without(int64_t unsaid_ns, int64_t last_ns)
 {
     begin();
@@ -196,7 +196,8 @@ static void assert_kept_without(int64_t unsaid_ns, int64_t last_ns)
     kill_it();
 }
 
-/* An agent runs after an agent of another release, and is killed before its first promise. */
+/* An agent runs after an agent of another release, and is killed before its first promise. The next
+ * agent still finds the lock-delay that it noted. */
 START_TEST(lock_delays_are_not_lost_before_the_first_promise)
 {
     live();

@@ -231,8 +231,9 @@ static void *wait_for_lock(void *lock)
 }
 
 /*
- * An agent takes a living waiter for dead and gives its seat away. It ends before the waiter can
- * ask. The waiter must not wait in that seat again, where no agent would serve it.
+ * An agent takes a living waiter for dead and gives its seat away. The agent ends before the waiter
+ * can ask for another seat. The waiter must not wait in the old seat again, where no agent would
+ * serve it.
  */
 START_TEST(a_seat_that_was_taken_away_is_not_waited_in_again)
 {
@@ -289,8 +290,7 @@ START_TEST(a_deadline_before_all_time_makes_no_lease_that_never_ends)
 }
 END_TEST
 
-/* A connection is accepted only if its greeting took longer than the difference between the
- * clocks. */
+/* A connection is refused if the two clocks differ by more than the time that the greeting took. */
 START_TEST(a_clock_that_is_apart_is_refused_either_way)
 {
     static const int64_t apart_ns[] = {-20 * MS, 20 * MS, -4 * S, 4 * S};
@@ -349,7 +349,7 @@ START_TEST(a_lease_beyond_the_ttl_counts_nowhere_and_never)
     ck_assert_int_eq(hf_open(client, "a", NULL, &held[0]), 0);
     ck_assert_int_eq(hf_open(client, "b", NULL, &held[1]), 0);
     ck_assert_int_eq(hf_open(client, "c", NULL, &free_one), 0);
-    for (int i = 0; i < 2; i++) { /* so that the handles have seats and lanes: the fast paths */
+    for (int i = 0; i < 2; i++) { /* the handles get seats and lanes (client.h) for the fast path */
         ck_assert_int_eq(hf_acquire(free_one, i == 0 ? HF_EXCLUSIVE : HF_SHARED, 0, NULL), 0);
         ck_assert_int_eq(hf_release(free_one), 0);
     }

@@ -300,10 +300,11 @@ static void ignore_status(const struct hf_status *status, void *arg)
     (void)arg;
 }
 
-/* Returns how many rings the agent has received, with all rings that were sent before this call. */
+/* Returns how many rings the agent has received, including all rings that were sent before this
+ * call. */
 static uint32_t rings_so_far(void)
 {
-    /* the answer comes after those rings */
+    /* the agent answers only after it has received the rings before this request */
     ck_assert_int_eq(hf_status(client, ignore_status, NULL), 0);
     return atomic_load(&agent.rings);
 }
@@ -722,7 +723,7 @@ START_TEST(sequencers)
     ck_assert_int_eq(hf_sequencer(theirs, second, sizeof(second)), 0);
     ck_assert_int_eq(hf_check_sequencer_local(client, first), HF_ESTALE);
     ck_assert_int_eq(hf_check_sequencer_local(client, second), 0);
-    /* the agent was asked once; later answers come from memory */
+    /* the agent was asked once; the later checks read the shared memory */
     ck_assert_uint_eq(atomic_load(&agent.requests), requests);
     ck_assert_int_eq(hf_check_sequencer_local(client, "rubbish"), HF_EINVAL);
     ck_assert_int_eq(hf_check_sequencer(client, ""), HF_EINVAL);

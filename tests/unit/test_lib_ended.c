@@ -55,7 +55,7 @@ static struct hf_reason lost_by(enum hf_reason_kind kind)
 {
     struct hf_reason reason = HF_REASON_INIT;
     struct hf_event event;
-    do { /* ends: the test has a guard */
+    do { /* ends: Check has a timeout */
         struct pollfd polled = {.fd = hf_event_fd(client), .events = POLLIN};
         while (hf_next_event(client, &event) != 1) {
             poll(&polled, 1, 100);
@@ -179,7 +179,8 @@ START_TEST(no_agent_renews_the_session)
 }
 END_TEST
 
-/* A release that comes too late takes the fast path, and nobody has read an event. */
+/* A release that comes too late takes the fast path. No event was read before, so the release
+ * itself must note why the hold ended. */
 START_TEST(a_late_release_notes_it)
 {
     open_with(NULL);

@@ -9,7 +9,7 @@
 /* libholdfast's own header: its hooks let the test act in the middle of a call */
 #include "client.h"
 
-/* Leases are long. A test about the end of a lease shortens it by lapse_in(). */
+/* Leases are long. A test about the end of a lease shortens its lease by lapse_in(). */
 static void setup(void)
 {
     clients_create(LONG_TTL_NS);
@@ -472,8 +472,8 @@ START_TEST(changes_are_told_and_survive_a_restart)
 }
 END_TEST
 
-/* If _i is 1, the agent is away. The agent that comes back does not get the watch that was
- * ended. */
+/* If _i is 1, the agent is away during hf_unwatch(). The agent that comes back does not get the
+ * watch that was ended. */
 START_TEST(an_unwatched_prefix_is_told_no_more)
 {
     ck_assert_int_eq(hf_watch(client, "jobs/"), 0);

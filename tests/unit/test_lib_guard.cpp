@@ -1,4 +1,4 @@
-// holdfast.hpp: holds end with their scope, move, and tell failures as exceptions.
+// holdfast.hpp: holds end with their scope and can be moved; failures are exceptions.
 #include "holdfast/holdfast.hpp"
 
 #include <check.h>

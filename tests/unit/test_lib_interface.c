@@ -76,7 +76,7 @@ START_TEST(reserved_words_of_an_event_are_zero)
     ck_assert(agent_evict(&agent, "a", 0));
     struct hfi_frame poke = {.kind = HFI_FRAME_POKE};
     agent_send(&agent, &poke);
-    do { /* ends: the test has a guard */
+    do { /* ends: Check has a timeout */
         memset(&event, 0x5a, sizeof(event));
     } while (hf_next_event(client, &event) != 1);
     ck_assert_int_eq(event.kind, HF_EVENT_LOST);
@@ -158,7 +158,7 @@ START_TEST(an_event_leads_to_the_programs_own_object)
     ck_assert(agent_evict(&agent, "a/b", 0));
     struct hfi_frame poke = {.kind = HFI_FRAME_POKE};
     agent_send(&agent, &poke);
-    while (hf_next_event(client, &event) != 1) { /* ends: the test has a guard */
+    while (hf_next_event(client, &event) != 1) { /* ends: Check has a timeout */
     }
     ck_assert_ptr_eq(hf_lock_data(event.lock), &object);
     ck_assert_ptr_null(hf_lock_name(NULL));
@@ -186,7 +186,7 @@ START_TEST(a_release_reads_no_exact_clock_far_from_the_deadline)
 {
     hf_lock *lock = open_lock(client, "a");
     atomic_store(&agent.renews, false);
-    /* by the last round, the handle has a lane and the offset of the clocks for this lease */
+    /* these rounds give the handle a lane (client.h) and the offset of the clocks for this lease */
     for (int i = 0; i < 3; i++) {
         ck_assert_int_eq(hf_acquire(lock, HF_EXCLUSIVE, 0, NULL), 0);
         ck_assert_int_eq(hf_release(lock), 0);
@@ -257,7 +257,7 @@ START_TEST(a_thread_that_is_about_to_wait_is_stopped)
     ck_assert_int_eq(pthread_create(&thread, NULL, wait_until_stopped, &stopped), 0);
     AWAIT(atomic_load(&stopped.about_to_wait));
     atomic_store(&stopped.stop, true);
-    while (!atomic_load(&stopped.done)) { /* ends: the test has a guard */
+    while (!atomic_load(&stopped.done)) { /* ends: Check has a timeout */
         ck_assert_int_eq(hf_cancel(stopped.lock), 0);
         sleep_ms(5);
     }

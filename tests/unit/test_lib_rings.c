@@ -66,7 +66,7 @@ START_TEST(no_ring_goes_to_a_stranger)
     ring(lock);
     AWAIT(atomic_load(&agent.rings) > before);
     agent_stop(&agent);
-    for (int i = 0; i < STRANGERS; i++) { /* the pipes take every free descriptor number */
+    for (int i = 0; i < STRANGERS; i++) { /* the new sockets take every free descriptor number */
         /* some rings before the library notices the loss, some after */
         ring(lock);
         if (i == STRANGERS / 2) {

@@ -298,7 +298,7 @@ START_TEST(more_threads_than_lanes)
     for (int i = 0; i < 32; i++) {
         void *result = NULL;
         pthread_join(threads[i], &result);
-        /* a handle holds once: if another thread holds by it, the call returns HF_EALREADY */
+        /* HF_EALREADY: another thread holds the lock by this handle */
         ck_assert(result == NULL || (intptr_t)result == HF_EALREADY);
     }
     ck_assert_int_eq(hf_acquire(lock, HF_EXCLUSIVE, 0, NULL), 0);

@@ -161,7 +161,8 @@ START_TEST(test_left_out_whole)
 }
 END_TEST
 
-/* The first lock of a page always fits: the last parties are left out until it does. */
+/* The first lock of a page always fits: parties are left out, the last ones first, until the lock
+ * fits. */
 START_TEST(test_first_always_fits)
 {
     struct hfi_lock_frame added = lock_named("n");

@@ -108,8 +108,8 @@ static void *region_make(void)
     return region_make_with(1);
 }
 
-/* Wherever the two processes join, the scan never names a waiter before an earlier waiter of the
- * queue. */
+/* Before whichever operation the two processes join, the scan never names a waiter before an
+ * earlier waiter of the queue. */
 START_TEST(who_joins_during_a_scan_is_not_served_before_the_one_before_him)
 {
     int served = 0;
@@ -201,8 +201,8 @@ START_TEST(a_reader_that_nobody_can_let_in_does_not_keep_a_release_for_ever)
 END_TEST
 
 /* A process overwrites the deadline of a hold with a limit by a time long past. If it does so once,
- * the hand-over repairs it. If it does so again and again, the waiter never gets a hold that
- * counts, and its wait ends at its timeout. */
+ * the hand-over repairs the deadline. If it does so again and again, the waiter never gets a hold
+ * that counts, and its wait ends at its timeout. */
 START_TEST(a_deadline_written_over_does_not_keep_a_waiter_for_ever)
 {
     void *memory = region_make();

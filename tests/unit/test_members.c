@@ -242,8 +242,8 @@ START_TEST(old_copy_of_a_store_that_started_over_is_refused)
 }
 END_TEST
 
-/* The other voters have the line of a voter that the voter's own disk lacks, as if the disk lost
- * the last commit of its first start. The voter starts over with that line. */
+/* The disk of a voter lacks the voter's own line, as if it had lost the last commit of its first
+ * start. The other voters have that line. The voter starts over with that line. */
 START_TEST(starts_over_with_the_line_that_the_others_have)
 {
     static struct cell_disk copy;
@@ -577,7 +577,7 @@ START_TEST(who_starts_over_votes_with_everything)
     }
     ck_assert_uint_eq(disk->mark_count, MARKS);
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
-        ck_assert_uint_ne(disk->promised[p], 0); /* the other voters have promised it */
+        ck_assert_uint_ne(disk->promised[p], 0); /* the other voters have promised this ballot */
     }
 }
 END_TEST
@@ -601,9 +601,9 @@ static void note_read(void *arg, uint32_t from, uint32_t to, const struct messag
     *voters |= (uint8_t)(1u << to);
 }
 
-/* A voter that starts over reads, at the same time, from all voters that have promised it: eight
- * partitions from each, and no partition from two of them. It reads further partitions as answers
- * arrive. */
+/* A voter that starts over reads, at the same time, from all voters that have promised its ballot:
+ * eight partitions from each, and no partition from two of them. It reads further partitions as
+ * answers arrive. */
 START_TEST(who_starts_over_reads_the_others_at_once)
 {
     cell_destroy(cell);

@@ -45,7 +45,8 @@ START_TEST(the_rate_lies_between_the_bounds)
     ck_assert_int_le(pace.low_ppm, rates_ppm[_i] + 1);
     ck_assert_int_ge(pace.high_ppm, rates_ppm[_i] - 1);
     /* Each of two readings is uncertain by a round trip of at most 40 ms, and the readings are at
-     * least 30 s apart. This makes 2,700 ppm, for a clock that runs up to three times as fast. */
+     * least 30 s apart. This makes 2,700 ppm between the bounds. A clock that runs three times as
+     * fast has bounds three times as far apart. */
     ck_assert_int_le(pace.high_ppm - pace.low_ppm, 3 * 2700);
     ck_assert_int_le(recent_worst_ns(&pace.round_trip), 40 * MS);
     ck_assert_int_ge(recent_worst_ns(&pace.round_trip), 20 * MS);
@@ -107,7 +108,7 @@ START_TEST(a_bad_minute_is_forgotten)
 }
 END_TEST
 
-/* Calls the report for people each second, from second `from` to second `to` - 1. */
+/* Calls pace_look() each second, from second `from` to second `to` - 1. Counts its reports. */
 static struct pace_watch watch;
 static unsigned differ, well;
 

@@ -146,8 +146,8 @@ static struct load_result *run_given(const struct peer_kind *kind, const struct 
     return result;
 }
 
-/* On a busy machine a worker may not run at all in its fifth of a second. The test then repeats the
- * load, at most this often. */
+/* On a busy machine a worker may not run at all during the 0.2 s of a load. The test then repeats
+ * the load, at most this often. */
 enum { TRIES_MAX = 50 };
 
 static struct load_result *run_load(const struct peer_kind *kind, uint32_t readers, double rate)
@@ -269,7 +269,7 @@ END_TEST
 
 START_TEST(a_lost_update_is_seen)
 {
-    /* one processor alone may lose no update, so nothing is checked there */
+    /* one processor alone may lose no update, so the test checks nothing on one processor */
     uint64_t lost = sysconf(_SC_NPROCESSORS_ONLN) < 2 ? 1 : 0;
     for (int tries = 0; tries < TRIES_MAX && lost == 0; tries++) {
         struct load_result *result = run_load(&hasty, 0, 0);
@@ -299,7 +299,7 @@ static void write_run(char path[], double a, double b, double c)
     results_destroy(results);
 }
 
-/* Returns the output of the comparison of two such runs. The caller frees it. */
+/* Returns the output of the comparison of two runs. The caller frees it. */
 static char *compare_texts(const char *before, const char *after, int expected)
 {
     char *text = NULL;

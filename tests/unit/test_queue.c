@@ -122,7 +122,7 @@ START_TEST(a_voter_knows_whether_it_decides_about_one_name_only)
 }
 END_TEST
 
-/* Trap: an answer is lost and the host repeats its request. The repeat gets no second place in the
+/* An answer is lost, and the host repeats its request. The repeat gets no second place in the
  * queue, and no second grant. */
 START_TEST(asked_again_while_it_waits)
 {
@@ -131,7 +131,7 @@ START_TEST(asked_again_while_it_waits)
     uint32_t other = (to + 1) % 3;
     ask(cell, to, to, 1, X, 0);
     cell_settle(cell);
-    for (uint32_t i = 0; i < 5; i++) { /* a repeat has the time that it has waited so far */
+    for (uint32_t i = 0; i < 5; i++) { /* a repeat says how long the request has waited so far */
         ask(cell, other, to, 1, X, i * 1000);
         cell_settle(cell);
     }
@@ -147,7 +147,8 @@ START_TEST(asked_again_while_it_waits)
 END_TEST
 
 /* An agent was restarted twice, so two requests of its host wait. The grant is made for the first
- * one while the second one waits, so it is fresh for both. It is not fresh for a later request. */
+ * request while the second one waits, so the grant is fresh for both requests. It is not fresh for
+ * a later request. */
 START_TEST(a_grant_is_fresh_for_all_of_the_host_that_wait)
 {
     static const enum message_mode modes[] = {X, S};
@@ -173,7 +174,7 @@ START_TEST(a_grant_is_fresh_for_all_of_the_host_that_wait)
 }
 END_TEST
 
-/* Trap: a late repeat of a request whose grant was given back. It gets the same answer as before.
+/* A late repeat of a request, whose grant was already given back, gets the same answer as before.
  * It causes no recall and no new grant. */
 START_TEST(asked_again_after_it_was_given_back)
 {
@@ -195,7 +196,8 @@ START_TEST(asked_again_after_it_was_given_back)
     ask(cell, to, to, 1, X, 0);
     cell_settle(cell);
     ck_assert_ptr_null(cell_got(cell, other, MESSAGE_RECALL));
-    /* If the host has a newer grant by then, the answer does not name the newer grant. */
+    /* If the host has a newer grant when it repeats the old request, the answer does not name the
+     * newer grant. */
     give_back(cell, other, to, 2, granted(cell, other, 1).version);
     ask(cell, to, to, 3, X, 0);
     cell_settle(cell);
@@ -432,7 +434,7 @@ START_TEST(recalls_go_two_ways)
     cell_run(cell, 2250 * CELL_MS);
     ck_assert_uint_eq(recalls(cell, owner, false), 3);
     ck_assert_uint_eq(recalls(cell, owner, true), 2);
-    /* Because of this way, a host that the coordinator cannot reach directly gets the recall. */
+    /* A host that the coordinator cannot reach directly gets the recall through the other voter. */
     cell->cut[to][owner] = true;
     uint32_t before = recalls(cell, owner, true);
     cell_run(cell, 1000 * CELL_MS);
@@ -692,7 +694,7 @@ START_TEST(many_wait_for_their_times)
         name[2] = (char)('0' + i % 10);
         cell_other_give_back(cell, "holder", 0, name, 100 + i, 1, versions[i]);
         cell_settle(cell);
-        bool served = false; /* it may have been served earlier, if the holder's session ended */
+        bool served = false; /* or granted earlier, if the holder's session ended */
         for (uint32_t at = 0; at < cell->nodes[0].inbox_count; at++) {
             const struct message *message = &cell->nodes[0].inbox[at];
             served = served ||
@@ -797,10 +799,9 @@ START_TEST(breaks_of_the_dead)
 }
 END_TEST
 
-/* Node 1 has a value of a name: the third one that was accepted in a ballot. Node 2 has a
- * checkpoint up to sequence checkpoint_sequence of that ballot, but not the name. Node 0 is down.
- * The coordinator gets a request for the name before it has read all registers. Returns the first
- * token of its grant. */
+/* Node 1 has a value of a name, with sequence 3 of a ballot. Node 2 has a checkpoint up to sequence
+ * checkpoint_sequence of that ballot, but not the name. Node 0 is down. The coordinator gets a
+ * request for the name before it has read all registers. Returns the first token of its grant. */
 static uint64_t first_token(uint32_t coordinator, uint64_t checkpoint_sequence, bool found)
 {
     struct cell *cell = cell_ready(3);

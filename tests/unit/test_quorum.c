@@ -180,7 +180,7 @@ START_TEST(ranges_grow_while_they_are_used_up)
     /* ranges do not grow beyond this size */
     ck_assert_uint_eq(grant.token_last - grant.token_first + 1, 1 << 24);
     ck_assert_uint_lt(id, 50);
-    /* The unused tokens are leased again, and the next grant gets a small range. */
+    /* The unused tokens are granted again, and the next grant gets a small range. */
     cell_give_back(cell, 0, 0, "a", id, 1, grant.version, grant.token_first + 9);
     cell_acquire(cell, 0, 0, "a", id + 1, 1, X, 0);
     cell_settle(cell);
@@ -330,8 +330,8 @@ START_TEST(dead_session_then_lock_delay_then_next)
 END_TEST
 
 /* The dead holder's host may have the slowest clock, and the coordinator the fastest one. Even so,
- * nine tenths of the lock-delay pass on the host's clock before the lock opens. By then `holdfast
- * lock` has killed its command. */
+ * nine tenths of the lock-delay pass on the host's clock before the lock opens. In that time
+ * `holdfast lock` kills its command. */
 START_TEST(a_lock_delay_outlasts_nine_tenths_of_it_by_the_slowest_clock)
 {
     static const struct {
@@ -368,7 +368,7 @@ START_TEST(a_lock_delay_is_counted_by_a_clock_that_is_well)
     cell_settle(cell);
     granted(cell, 0, 1);
     cell_acquire(cell, 1, to, "a", 1, 1, X, 0);
-    cell_run(cell, CELL_TTL_NS / 10 * 11 + 500 * CELL_MS); /* by then the session has expired */
+    cell_run(cell, CELL_TTL_NS / 10 * 11 + 500 * CELL_MS); /* the session expires */
     cell_step(cell, to, (struct quorum_event){.kind = QUORUM_ASTRAY, .now_ns = cell->now_ns});
     cell_run(cell, 2100 * CELL_MS);
     ck_assert_ptr_null(cell_got(cell, 1, MESSAGE_GRANT));
@@ -378,7 +378,7 @@ START_TEST(a_lock_delay_is_counted_by_a_clock_that_is_well)
 }
 END_TEST
 
-/* Trap: a session that its agent renews is never ended, even if other hosts wait. */
+/* A session that its agent renews is never ended, even if other hosts wait. */
 START_TEST(living_session_keeps_its_grant)
 {
     struct cell *cell = cell_ready(3);
@@ -398,8 +398,8 @@ START_TEST(living_session_keeps_its_grant)
 }
 END_TEST
 
-/* Trap (Curator 1121): a grant of an earlier session of the same host does not belong to the host's
- * present session. */
+/* A grant of an earlier session of the same host does not belong to the host's present session (the
+ * bug Curator 1121). */
 START_TEST(older_epoch_of_the_same_agent)
 {
     struct cell *cell = cell_ready(1);
@@ -628,8 +628,8 @@ static void note_proposal(void *arg, uint32_t from, uint32_t to, const struct me
     }
 }
 
-/* Trap: the coordinator makes grants to two hosts from the same free value. So while a value is
- * under way, it proposes no other value for the name. */
+/* While a value of a name is under way, the coordinator proposes no other value for the name.
+ * Otherwise it could make grants to two hosts from the same free value. */
 START_TEST(a_name_has_one_value_on_its_way)
 {
     struct cell *cell = cell_ready(3);

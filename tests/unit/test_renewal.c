@@ -1,5 +1,5 @@
-/* The host's side of its session: until when its lease is in force. Trap (etcd's Go client): the
- * lease begins at the sending of a renewal, never at the arrival of its answer. */
+/* The host's side of its session: until when its lease is in force. The lease begins at the sending
+ * of a renewal, not at the arrival of its answer (a bug of etcd's Go client). */
 #include <check.h>
 #include <string.h>
 
@@ -326,7 +326,7 @@ START_TEST(adopted_session_is_lost_if_nobody_renews_it)
 }
 END_TEST
 
-/* Trap: an agent whose store was lost, or is an old copy, begins a session with the epoch of an
+/* An agent whose store was lost, or is an old copy, must not begin a session with the epoch of an
  * earlier session. So it first asks a majority for the highest epoch. */
 START_TEST(an_epoch_that_the_voters_know_is_not_begun_again)
 {
@@ -372,7 +372,7 @@ START_TEST(an_epoch_that_nobody_knows_begins_when_a_majority_said_so)
 }
 END_TEST
 
-/* Trap: a host trusts its lease by a clock whose rate is outside of max_drift. */
+/* A host must not trust a lease that it measures by a clock whose rate is outside of max_drift. */
 START_TEST(a_clock_that_is_astray_ends_the_lease)
 {
     start(1, false);
@@ -385,7 +385,7 @@ START_TEST(a_clock_that_is_astray_ends_the_lease)
     ck_assert_int_eq(renewal_state(&renewal, now), RENEWAL_JEOPARDY);
     ck_assert_int_eq(renewal_deadline_ns(&renewal), now);
     ck_assert_int_eq(renewal_next_tick_ns(&renewal, now), now);
-    id = next_round(0); /* the voters still get its renewals */
+    id = next_round(0); /* the voters still get renewals from this host */
     ck_assert_uint_ne(id, 0);
     actions.count = 0;
     now += 10 * MS;
@@ -394,7 +394,7 @@ START_TEST(a_clock_that_is_astray_ends_the_lease)
     id = next_round(0);
     renewal_clock(&renewal, false, now + 10 * MS);
     now += 20 * MS;
-    ack(0, id, true); /* that renewal was sent before the clock was well again */
+    ack(0, id, true); /* the renewal was sent before the clock was well again */
     ck_assert_int_eq(renewal_state(&renewal, now), RENEWAL_JEOPARDY);
     id = next_round(0);
     int64_t sent_ns = now;

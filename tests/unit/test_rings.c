@@ -87,7 +87,7 @@ START_TEST(honest_rings_are_never_late)
 END_TEST
 
 /* However often a user rings during a pause, and on however many connections, the pause gets no
- * longer. After it, one answer serves all these rings, in all regions. */
+ * longer. After the pause, one answer serves all these rings, in all regions. */
 START_TEST(rings_in_a_pause_are_answered_together)
 {
     struct rings rings;
@@ -110,8 +110,8 @@ START_TEST(rings_in_a_pause_are_answered_together)
 }
 END_TEST
 
-/* After a pause the connections are read again one by one. Until the last one is read, the agent
- * looks in time at every lock for which they may have rung. */
+/* After a pause the connections are read again one by one. Until the last connection is read, the
+ * agent looks in time at every lock for which these connections may have rung. */
 START_TEST(many_connections_are_read_seldom)
 {
     struct rings rings;

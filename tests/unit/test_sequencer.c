@@ -176,8 +176,8 @@ START_TEST(test_parse_refuses)
 }
 END_TEST
 
-/* A name may have 255 bytes, but not 256. Its size determines its end, not a zero byte in the
- * text. */
+/* A name may have 255 bytes, but not 256. The given size determines the end of the name, not a zero
+ * byte in the text. */
 START_TEST(test_parse_lengths)
 {
     char text[2048] = "hf1/prod/x/17/a.3.12/";

@@ -73,7 +73,8 @@ static void stalled(struct cell *cell)
     cell_step(cell, 0, event);
 }
 
-/* Trap: a voter whose clock runs too fast ends sessions and lock-delays too early. */
+/* A voter whose clock runs too fast must end no session: it would end sessions and lock-delays too
+ * early. */
 START_TEST(a_clock_that_is_astray_marks_nobody)
 {
     struct cell *cell = start();
@@ -139,20 +140,20 @@ START_TEST(the_highest_epoch_is_told_to_who_asks)
     ck_assert(renew(cell, 6, 3, echo)->extended);
     ck_assert_uint_eq(renew(cell, 0, 4, none)->dead_epoch, 6);
     ck_assert(!renew(cell, 0, 5, echo)->extended);
-    cell_run(cell, 1000 * CELL_MS); /* by then coordinators exist */
+    cell_run(cell, 1000 * CELL_MS); /* long enough for coordinators to exist */
     for (uint32_t to = 0; to < 3; to++) {
         cell_acquire(cell, 1, to, "granted", 1, 6, MESSAGE_MODE_EXCLUSIVE, 100);
     }
     cell_run(cell, 500 * CELL_MS);
     cell_kill(cell, 0);
     cell_start(cell, 0);
-    cell_run(cell, 1000 * CELL_MS); /* by then the voter votes again */
+    cell_run(cell, 1000 * CELL_MS); /* long enough for the voter to vote again */
     ck_assert_uint_eq(renew(cell, 0, 6, none)->dead_epoch, 6);
     cell_destroy(cell);
 }
 END_TEST
 
-/* Trap: the renewals of a host arrive, but their answers do not. Such a host's session must end. */
+/* The renewals of a host arrive, but their answers do not. The session of this host must end. */
 START_TEST(one_way_link)
 {
     struct cell *cell = start();
@@ -182,8 +183,7 @@ START_TEST(lapses_long_after_it_was_heard)
 }
 END_TEST
 
-/* Trap: a poll finds the session lapsed, then a renewal arrives, then the mark. The mark is
- * refused. */
+/* A poll finds the session lapsed, then a renewal arrives, then the mark. The mark is refused. */
 START_TEST(marked_only_if_lapsed_at_that_instant)
 {
     struct cell *cell = start();
@@ -222,7 +222,8 @@ START_TEST(marked_is_dead_for_ever)
 }
 END_TEST
 
-/* Trap (etcd 15247): a voter that has just started, or stood still, ends no session for one ttl. */
+/* A voter that has just started, or stood still, ends no session for one ttl (the bug etcd
+ * 15247). */
 START_TEST(start_and_stall_renew_everybody)
 {
     struct cell *cell = start();

@@ -116,7 +116,8 @@ START_TEST(a_run_of_readers_goes_together)
 }
 END_TEST
 
-/* Trap: readers starve a writer. So a reader that comes after a waiting writer waits behind it. */
+/* Readers must not starve a writer. So a reader that comes after a waiting writer waits behind
+ * it. */
 START_TEST(a_waiting_writer_is_not_starved)
 {
     struct cell *cell = cell_ready(3);
@@ -318,8 +319,8 @@ START_TEST(only_share_becomes_exclusive)
     const struct message *answer = amend(cell, 0, 2, &first, X, first.token_last);
     ck_assert_uint_eq(answer->kind, MESSAGE_REFUSED);
     ck_assert_uint_eq(answer->as.refused.reason, MESSAGE_REFUSED_VERSION);
-    /* The other host may have its share without a reader. So it gets a recall to give back an idle
-     * share. */
+    /* The other host may have its share without a reader. So its recall asks for the share only if
+     * the share is idle. */
     const struct message *recall = cell_got(cell, 1, MESSAGE_RECALL);
     ck_assert_ptr_nonnull(recall);
     ck_assert_uint_eq(recall->as.version.recall, MESSAGE_RECALL_IF_IDLE);
@@ -379,7 +380,7 @@ START_TEST(an_amend_of_a_share_that_is_gone_recalls_nothing)
 }
 END_TEST
 
-/* A share has the last token that was used. The other tokens of the range are leased again. */
+/* A share has the last token that was used. The other tokens of the range are granted again. */
 START_TEST(a_share_has_the_last_token_that_was_used)
 {
     struct cell *cell = cell_ready(3);
@@ -403,8 +404,8 @@ START_TEST(a_share_has_the_last_token_that_was_used)
 }
 END_TEST
 
-/* The grant is made exclusive again, and then a late copy of the downgrade arrives. It changes
- * nothing, even if its range ends where the new range ends. */
+/* The grant is made exclusive again, and then a late copy of the downgrade arrives. The copy
+ * changes nothing, even if its range ends where the new range ends. */
 START_TEST(a_late_downgrade_changes_nothing)
 {
     struct cell *cell = cell_ready(3);

@@ -530,7 +530,7 @@ START_TEST(a_start_over_is_taken_back_while_nobody_knows_of_it)
     ck_assert_ptr_nonnull(strstr(kept[0], "holdfast.db.replaced-1"));
     store = open_store();
     ck_assert(!meta.rejoin && meta.store_id[0] == first);
-    /* higher than both stores had, so no earlier session continues */
+    /* the epoch is higher than in both stores, so no earlier session continues */
     ck_assert_uint_eq(meta.session_epoch, 41);
     ck_assert(load(store, &loaded) && loaded.register_count == 1);
     store_close(store);
@@ -586,8 +586,9 @@ START_TEST(what_was_replaced_is_put_back_and_no_other)
 }
 END_TEST
 
-/* An undo keeps the store's last commit in its table of seen commits. Otherwise an old copy could
- * look as new as the commit that other voters have seen (core/quorum/members.c). */
+/* The store that an undo puts back has its own last commit from before in its table of seen
+ * commits. Otherwise an old copy could look as new as the commit that other voters have seen
+ * (core/quorum/members.c). */
 START_TEST(what_the_store_had_is_kept_when_a_start_over_is_taken_back)
 {
     char kept[STORE_KEPT_MAX];

@@ -21,7 +21,7 @@
 
 enum { DISK_MAX = 4 << 20 };
 
-/* The log's file as the disk has it. All processes of the test share it. */
+/* The log's file as the disk has it. All processes of the test share this struct. */
 static struct disk {
     bool fail; /* the next flush fails */
     unsigned char bytes[DISK_MAX];
@@ -161,7 +161,7 @@ END_TEST
 START_TEST(what_the_next_agent_read_stays)
 {
     ck_assert(!write_and_die(6, 6, true));
-    /* this process writes nothing, but an agent may act on what it read */
+    /* this process writes nothing, but an agent may act on the epoch that it read */
     ck_assert(write_and_die(1, 0, false));
     lose_power();
     ck_assert_uint_eq(epoch_in_store(), 6);

@@ -124,8 +124,8 @@ START_TEST(little_pressure_hides_nobody)
 }
 END_TEST
 
-/* The looking thread had no processor for a while. The thread may have been in another wait at each
- * look, so it does not count as stuck. */
+/* The looking thread had no processor for a while. The watched thread may have been in another wait
+ * at each look, so it does not count as stuck. */
 START_TEST(a_late_look_proves_little)
 {
     set('D', 0);

@@ -116,7 +116,7 @@ START_TEST(a_starved_cell_serves)
     ck_assert_uint_eq(incomplete(cell), 0);
     for (uint32_t i = 0; i < 20; i++) {
         char name[2] = {(char)('a' + i), '\0'};
-        /* the time of a request, of the rounds of two voters, and of an answer */
+        /* at most 8 periods of 500 ms: a request, the rounds of two voters, and an answer */
         ck_assert_int_lt(served_ns(cell, i % voters, name, i + 1), 8 * 500 * CELL_MS);
     }
     cell_destroy(cell);
@@ -139,7 +139,7 @@ START_TEST(a_starved_cell_comes_up)
 END_TEST
 
 /* A silent voter is replaced while all voters are slow, but later than usual. Once the voters are
- * fast again, it is replaced as soon as before. */
+ * fast again, a silent voter is replaced as soon as before. */
 START_TEST(the_silent_are_replaced)
 {
     struct cell *cell = start(3, 220 + (uint64_t)_i);

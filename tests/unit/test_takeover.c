@@ -112,7 +112,7 @@ START_TEST(nothing_is_prepared_without_the_own_promise)
 }
 END_TEST
 
-/* Trap: a cell of one voter sends no heartbeats and reads from no other voter. */
+/* A cell of one voter sends no heartbeats and reads from no other voter. */
 START_TEST(alone_it_sends_nothing)
 {
     struct cell *cell = start(1, 3);
@@ -139,9 +139,9 @@ static void no_answer_from(void *arg, uint32_t from, uint32_t to, const struct m
 }
 
 /*
- * Trap: a voter that has lost its partition, but does not know this, answers from its registers.
- * The asking host may have given that grant back to the new coordinator, and may have forgotten it
- * or have been restarted.
+ * A voter that has lost its partition, but does not know this, must not answer from its registers.
+ * The asking host may have given its grant back to the new coordinator, and may have forgotten this
+ * grant or have been restarted.
  */
 START_TEST(stale_coordinator_answers_nobody)
 {
@@ -315,8 +315,8 @@ START_TEST(silent_coordinator)
 }
 END_TEST
 
-/* Trap: the owner gets all messages but no voter gets the owner's, or the other way round. The
- * owner resigns, another voter takes over, and each host is served. */
+/* The owner gets all messages but no voter gets the owner's, or the other way round. The owner
+ * resigns, another voter takes over, and each host is served. */
 START_TEST(heard_in_one_direction_only)
 {
     uint32_t voters = _i / 2 % 2 == 0 ? 3 : 5;

@@ -135,7 +135,7 @@ START_TEST(test_many_small)
             pump(0);
         }
     }
-    while (b->packets < COUNT) { /* ends: the test has a guard */
+    while (b->packets < COUNT) { /* ends: Check has a timeout */
         uint64_t before = b->packets;
 
         PUMP_UNTIL(b->packets > before || a->downs[to_b] > 0);
@@ -258,7 +258,8 @@ START_TEST(test_forgotten)
 }
 END_TEST
 
-/* Recognises a numeric address. NNG would look up any other address, even "[name]". */
+/* The transport recognises a numeric address. NNG would look up any other address, even
+ * "[name]". */
 START_TEST(test_numbers)
 {
     static const char *const numbers[] = {"tcp://127.0.0.1:1", "tcp://localhost:1", "tcp://[::1]:1",
@@ -513,7 +514,7 @@ END_TEST
  * flood of connections would keep the loop busy. */
 START_TEST(test_strangers_are_not_looked_for)
 {
-    /* the timer, NNG's finished operations, and both ends of the node's own link */
+    /* descriptors of the timer, of NNG's finished operations, and of the node's own link (two) */
     enum { WATCHED = 4 };
     char address[ADDRESS_SIZE];
     /* The timeouts are so long that the node's own link and the stranger both stay. */
@@ -593,9 +594,8 @@ static int connect_greeting(const struct node *to)
     return fd;
 }
 
-/* Makes a connection that greets and sends a packet of two bytes. Waits for the packet. If there is
- * no room, the node closes its own link or a connection that has not greeted, and this is
- * repeated. */
+/* Makes a connection that greets and sends a packet of two bytes. Waits for the packet. Tries again
+ * if the node closes the connection because it has no room. */
 static int connect_guest(const struct node *to, const char *packet)
 {
     char frame[6] = "\0\0\0\2";

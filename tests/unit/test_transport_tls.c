@@ -243,7 +243,7 @@ static void quiet(const struct node *a, const struct node *b)
     int64_t unserved = 0; /* the time without a processor, in ms, at the latest excused report */
     uint32_t told = 0;
 
-    for (;;) { /* ends: the test has a guard */
+    for (;;) { /* ends: Check has a timeout */
         const struct node *who;
         uint32_t tells;
 
@@ -267,7 +267,7 @@ static void deliver(struct node *from, uint32_t to, const struct node *into, uin
 {
     uint64_t packets = into->packets;
 
-    while (into->packets == packets) { /* ends: the test has a guard */
+    while (into->packets == packets) { /* ends: Check has a timeout */
         uint32_t downs = from->downs[to];
 
         PUMP_UNTIL(transport_is_up(from->transport, to));
@@ -404,7 +404,7 @@ START_TEST(test_tls_names)
     PUMP_UNTIL(transport_is_up(a->transport, to_b));
     ck_assert(send_number(a, to_b, 0, 300));
     PUMP_UNTIL(b->packets == 1);
-    /* if NNG gives the dialler's certificate, b knows its name */
+    /* if NNG gives the dialler's certificate, node b knows the name in it */
     ck_assert(b->certified[0] == '\0' || strcmp(b->certified, "host-a") == 0);
     ck_assert(!transport_is_up(a->transport, to_another));
     nodes_close();
@@ -452,7 +452,7 @@ START_TEST(test_tls_renewed)
     copy("other.key", "good.key");
     copy("other-ca.pem", "good-ca.pem");
     ck_assert_msg(transport_tls_renew(a->transport, error), "%s", error);
-    pump_for(300);                           /* by then the accept under way has ended */
+    pump_for(300);                           /* long enough for the accept under way to end */
     ck_assert(send_number(a, to_b, 0, 300)); /* on the existing connection */
     PUMP_UNTIL(b->packets == 1);
     ck_assert_uint_eq(a->downs[to_b], 0);
@@ -472,7 +472,7 @@ END_TEST
 
 enum {
     GREET_MS = 300,
-    /* the delay in one direction; handshake and greeting need four or six of them */
+    /* the delay in one direction; handshake and greeting need four or six such delays */
     SLOW_MS = 100,
     SLOW_PAIRS = 64,  /* at most so many connections go through the slow wire */
     SLOW_SIZE = 8192, /* more than either end sends before both have greeted */
@@ -513,7 +513,7 @@ static void slow_carry(struct slow_pair *pair, int from)
     }
 }
 
-/* Accepts a peer, connects it to that node, and passes on the bytes of both with a delay. */
+/* Accepts a peer, connects it to that node, and passes on the bytes of both ends with a delay. */
 static void slow_turn(int listener, const struct node *node)
 {
     int fd = accept(listener, NULL, NULL);

@@ -1,7 +1,7 @@
 /*
  * Agents of different versions of the protocol. By their greetings, two agents agree on a version
- * for a connection, or refuse the connection with a clear text. Also the reported reasons why a
- * peer is not connected.
+ * for a connection, or refuse the connection with a clear text. This file also tests the reported
+ * reasons why a peer is not connected.
  */
 #include "transport_rig.h"
 

@@ -12,7 +12,7 @@ static const enum message_mode S = MESSAGE_MODE_SHARED;
 static struct cell *cell;
 static uint32_t to;                  /* the coordinator of "a" */
 static uint32_t hosts[4];            /* the other nodes; the host of hosts[0] has the grant */
-static struct message_order version; /* the version of its grant */
+static struct message_order version; /* the version of the grant */
 
 static void ask(uint32_t node, uint64_t id, enum message_mode mode, enum message_tries tries,
                 uint32_t waited_ms)
@@ -274,8 +274,8 @@ START_TEST(a_late_copy_makes_no_try_of_what_waits)
 }
 END_TEST
 
-/* The processes that waited have left, and only tries remain. The host's next copy ends the
- * request. */
+/* The processes that waited have left, and only tries remain. The next copy of the request says so,
+ * and the coordinator then refuses the request like any other try. */
 START_TEST(who_waits_no_more_leaves_no_request_behind)
 {
     begin(X);

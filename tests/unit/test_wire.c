@@ -464,7 +464,7 @@ START_TEST(test_each_element)
             msgpack_sbuffer_clear(&buffer);
             msgpack_packer_init(&repack.packer, &buffer, msgpack_sbuffer_write);
             repack_all(&repack, &unpacked.data);
-            /* a shortened array has fewer elements */
+            /* the number of elements of the packet: a shortened array has fewer */
             count = repack.index > count ? repack.index : count;
             if (open_only(buffer.data, buffer.size) == WIRE_OK && repack.done) {
                 ck_assert_int_eq(change, CHANGE_LESS);

@@ -138,7 +138,7 @@ static void value(struct draw *draw, struct message_value *out, uint32_t shares)
     }
 }
 
-/* These messages all begin with agent, epoch, request and name. */
+/* The fields with which the bodies of these messages begin: agent, epoch, request and name. */
 #define ASKED(draw, body)                                                                          \
     (agent((draw), &(body)->agent), (body)->epoch = u32(draw), (body)->request_id = u64(draw),     \
      name((draw), &(body)->name))
