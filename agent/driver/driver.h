@@ -57,7 +57,7 @@ enum driver_record_kind {
 struct driver_record {
     enum driver_record_kind kind;
     union {
-        struct action action; /* of a value, only the first share_count shares exist */
+        struct action action; /* only the first share_count shares of a value exist */
         struct {
             uint32_t region;
             uint32_t slot;
@@ -75,9 +75,9 @@ uint32_t driver_batch_count(const struct driver_batch *batch);
 const struct driver_record *driver_batch_next(const struct driver_batch *batch, size_t *at);
 
 /* Returns whether the batch is about one lock name, and nothing about another name is under way
- * here. If it returns true, a request to the quorum that arises during the flush waits for the same
- * flush anyway. Events that need no disk can still come: a client opens a known name, a ring, a
- * renewal. */
+ * here. If so, the caller loses little by waiting for the flush: a request to the quorum that
+ * arises meanwhile would wait for the same flush. Events that need no disk can still come: a client
+ * opens a known name, a ring, a renewal. */
 bool driver_is_alone(const struct driver *driver, const struct driver_batch *batch);
 
 struct driver_operations {
@@ -146,8 +146,8 @@ void driver_post(struct driver *driver, enum host_event_kind kind, uint32_t clie
 /* Handles the timers that are due. */
 void driver_tick(struct driver *driver);
 
-/* Tells the cores that this process did not run for a while. Called before any event that happened
- * meanwhile. */
+/* Tells the cores that this process did not run for a while. Must be called before any event that
+ * happened meanwhile. */
 void driver_stalled(struct driver *driver);
 
 /*
@@ -229,9 +229,9 @@ bool driver_starts_over(const struct driver *driver, uint32_t voter);
 
 /* Counters since the start, for display. */
 struct driver_counts {
-    uint64_t promises; /* rows handed to the disk, by kind */
-    uint64_t accepts;
-    uint64_t marks;
+    uint64_t promises;                     /* promises that were handed to the disk */
+    uint64_t accepts;                      /* accepted values that were handed to the disk */
+    uint64_t marks;                        /* marks of sessions that were handed to the disk */
     uint64_t refused[MESSAGE_REFUSED_END]; /* refusals sent to hosts, by enum message_refusal */
     struct histogram flush; /* the time from handing a batch over until it is known to be durable */
 };

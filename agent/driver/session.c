@@ -140,8 +140,8 @@ void driver_see_voters(struct driver *driver)
     driver_step_host(driver, &event);
 }
 
-/* Logs a voter whose rules differ, once until the rules agree. Such a voter acknowledges no
- * renewal. */
+/* Logs that a voter's rules differ from this agent's; logs it once, until the voter acknowledges a
+ * renewal. A voter whose rules differ acknowledges none. */
 static void compare_rules(struct driver *driver, const struct message *message)
 {
     const struct driver_operations *operations = &driver->config.operations;

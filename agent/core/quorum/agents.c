@@ -16,7 +16,7 @@ struct agents {
     uint16_t *heads;        /* the first entry of each hash bucket */
     uint32_t head_count;
     uint32_t count;
-    /* the entry at which agents_guest() looks first; 0 is the entry behind the voters */
+    /* the entry at which agents_guest() looks first, counted from the end of the voters */
     uint32_t guest_next;
 };
 

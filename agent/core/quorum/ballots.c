@@ -273,7 +273,7 @@ static void begin(struct quorum *quorum, uint32_t p)
     struct ballot *partition = &quorum->ballots->of[p];
     set_state(quorum, p, PARTITION_PREPARING);
     if (step_now_ns(quorum) - partition->refused_ns > REFUSED_MS * MS_NS) {
-        /* otherwise this is another try of the same take-over */
+        /* a new take-over begins; otherwise this is another try of the last one */
         partition->began_ns = step_now_ns(quorum);
     }
     partition->anew = true;

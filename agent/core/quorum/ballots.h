@@ -6,7 +6,8 @@
  *                         voter whose claims count claims the partition
  *          -> PREPARED    a majority promised: from here on the heartbeats claim the partition
  *          -> OTHERS      this voter resigned: it hears no majority, or a round is stuck, or it is
- *                         about to end, or the preferred voter is back and has been well for long
+ *                         about to end, or the preferred voter is back and has been able to
+ *                         coordinate for long enough (voters_settled())
  *
  * A proposal's order is (ballot, sequence). A ballot belongs to one voter. Each round is durable
  * before a ballot uses it, and no two processes use the same round. So no two proposals ever have
@@ -93,8 +94,8 @@ void ballots_promise(struct quorum *quorum, const struct message *message);
  * is above this voter's own, and this voter had prepared the partition, prepares it again unless
  * another voter claims it. */
 void ballots_preempted(struct quorum *quorum, uint32_t partition, uint64_t higher);
-/* Call it for a round with the voters that has no majority yet. If the round is stuck, this voter
- * reviews at once whether to resign. */
+/* Checks the age of a round that has no majority yet. If the round is stuck (voters_round_stuck()),
+ * ballots_review() follows at once. */
 void ballots_round_age(struct quorum *quorum, const struct voters_round *round);
 /* Drops all counted promises, and prepares every partition that this voter coordinates anew. Call
  * it when the record of stores changed. */

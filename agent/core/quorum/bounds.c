@@ -22,7 +22,7 @@
 
 enum {
     ROUNDS_FREE = 1 << 24, /* how far a round may be above the known rounds; there are 2^32 */
-    ROUNDS_A_SECOND = 64,  /* added for each second with messages beyond a bound */
+    ROUNDS_A_SECOND = 64,  /* added to ROUNDS_FREE for each second with messages beyond a bound */
     /* how far an epoch may be above the known epochs; there are 2^24; each second of refused
      * messages adds 1 */
     EPOCHS_FREE = 1 << 20,
@@ -37,7 +37,7 @@ enum {
 struct bounds {
     uint32_t round;
     uint32_t generations[MESSAGE_VOTERS_MAX];
-    int64_t pressed_ns; /* for how long series of messages beyond a bound have lasted, in sum */
+    int64_t pressed_ns; /* the sum of the lengths of all series of messages beyond a bound */
     int64_t refused_ns; /* when the last message beyond a bound came; INT64_MIN: none came */
     struct log_limits limits;
     uint32_t *epochs_before; /* by agent: the highest epoch known when this voter started */

@@ -504,8 +504,8 @@ static void note_voter(struct quorum *quorum, uint32_t voter, const struct messa
     }
 }
 
-/* Returns whether the sender's rules contradict this voter's. Logs a contradiction once, until it
- * has ended. */
+/* Returns whether the sender's rules contradict this voter's. Logs each contradiction once, when it
+ * begins. */
 static bool contradicts(struct quorum *quorum, const struct message *message, bool *logged)
 {
     struct message_rules rules;
@@ -653,8 +653,8 @@ static bool was_used(const struct quorum *quorum)
     return used;
 }
 
-/* Makes sure that the first commit of this process contains the opened commit, unless an earlier
- * process persisted it. */
+/* Persists the commit that the store had when it was opened, in the first commit of this process.
+ * Does nothing if an earlier process has persisted it. */
 static void keep_opened(struct quorum *quorum)
 {
     uint64_t opened = opened_commit(quorum);

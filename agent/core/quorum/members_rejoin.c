@@ -250,10 +250,10 @@ static bool all_synced(const struct rejoin *rejoin)
 }
 
 /*
- * Begins as many listings of that voter as may run at once, and begins lost ones again. The voter's
- * marks come after its partitions. Only one voter's listing of a partition is read at a time
- * (sync.c), so each voter's listings begin with another partition. A partition that another voter's
- * listing occupies has its turn again after the others.
+ * Begins as many listings of that voter as may run at once, and begins failed listings again. The
+ * voter's marks come after its partitions. Only one voter's listing of a partition is read at a
+ * time (sync.c), so each voter's listings begin with another partition. A partition that is being
+ * read from another voter is tried again after the other partitions.
  */
 static void read_voter(struct quorum *quorum, uint32_t voter)
 {
@@ -274,7 +274,7 @@ static void read_voter(struct quorum *quorum, uint32_t voter)
     }
 }
 
-/* Reads all voters that promised, at once. */
+/* Reads from all voters that promised, at the same time. */
 static void read_others(struct quorum *quorum)
 {
     struct rejoin *rejoin = &quorum->members->rejoin;

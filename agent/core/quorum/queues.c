@@ -9,7 +9,7 @@
  * remembering answered requests, see queues_plan.c.
  *
  * After a take-over, a name that had an owner is granted to nobody for a while (ORDER_WAIT_MS). In
- * that time the hosts that waited for the name before repeat their requests.
+ * that time the hosts that already waited for the name repeat their requests.
  */
 #include "queues_private.h"
 
@@ -215,10 +215,10 @@ static void rest(struct quorum *quorum, struct operation *operation)
 }
 
 /*
- * Decides the requests against a value. `known` says that a majority has the value. Otherwise the
- * value was read, and has to be accepted again. A known value was the newest one when it was
- * accepted, but another voter may have taken the partition over since. So an answer that depends on
- * the value always goes through a round, which fails after a take-over.
+ * Decides the requests for a name that has this value. `known` says that a majority has the value.
+ * Otherwise the value was read, and has to be accepted again. A known value was the newest one when
+ * it was accepted, but another voter may have taken the partition over since. So an answer that
+ * depends on the value always goes through a round, which fails after a take-over.
  */
 static void decide(struct quorum *quorum, struct operation *operation, const struct record *value,
                    bool known)

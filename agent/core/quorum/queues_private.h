@@ -36,7 +36,8 @@ enum {
     OPERATION_ACTIONS = OUTCOMES_MAX + MESSAGE_SHARES_MAX + 2 * (MESSAGE_VOTERS_MAX + 1),
 };
 
-/* An answer of a voter may make this voter answer hosts and then begin the next round. */
+/* In one step an operation may act twice: after the last answer of a round it answers hosts, and
+ * then it begins the next round. */
 _Static_assert((int)OPERATION_ACTIONS * 2 <= (int)QUORUM_STEP_ACTIONS,
                "two of one operation fit into a step");
 
@@ -150,7 +151,7 @@ struct operation {
     bool lacking; /* READING: a voter with the highest checkpoint had no value */
     bool unused;  /* WAITING: a majority has no value, as read under this ballot */
     bool taken;   /* the first read of the name found an owner */
-    struct message_order order;           /* the round's order; READING: its ballot */
+    struct message_order order;           /* the round's order; READING: only the ballot is set */
     struct message_checkpoint checkpoint; /* READING: the highest checkpoint so far */
     struct record value; /* READING: the newest value so far. ACCEPTING: the proposed value */
     int64_t began_ns;    /* when the round began */
@@ -313,9 +314,9 @@ void operation_look(struct quorum *quorum, struct operation *operation);
 
 /* ---- queues_handover.c ---- */
 
-/* For an operation whose partition another voter coordinates now. Passes the name's acquires on to
- * the voter that claims the partition. Refuses all other requests: their hosts send them again.
- * Until a voter claims the partition, acquires stay. */
+/* For an operation whose partition this voter does not coordinate any more. Passes the name's
+ * acquires on to the voter that claims the partition. Refuses all other requests: their hosts send
+ * them again. Until a voter claims the partition, acquires stay. */
 void handover_look(struct quorum *quorum, struct operation *operation);
 
 #endif

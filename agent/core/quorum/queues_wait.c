@@ -90,8 +90,8 @@ void queues_session_ended(struct quorum *quorum, uint32_t agent)
 
 /* ---- Owners that block a request ---- */
 
-/* Finds the owners that block the request. A shared grant blocks a reader only if an older session
- * of the reader's host has a share of it. */
+/* Writes the owners that block the request into `owners`, and returns how many there are. A shared
+ * grant blocks a reader only if an older session of the reader's host has a share of it. */
 static uint32_t owners_in_way(const struct quorum *quorum, const struct record *value,
                               const struct queued_request *blocked, struct share *owners)
 {

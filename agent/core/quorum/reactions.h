@@ -1,7 +1,7 @@
 /*
- * Reactions: calls from a module to modules above it (quorum.c lists the modules from below). A
- * module calls modules below it through their headers. To ask a module above it, or to report
- * something to that module, it calls a function of this header. quorum.c implements these
+ * Reactions: calls from a module to modules above it (quorum.c lists the modules from the lowest to
+ * the highest). A module calls modules below it through their headers. To ask a module above it, or
+ * to report something to that module, it calls a function of this header. quorum.c implements these
  * functions. Each of them calls the modules concerned, on the same stack.
  */
 #ifndef QUORUM_REACTIONS_H

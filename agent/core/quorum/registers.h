@@ -9,10 +9,10 @@
  * P1a; one register for each name after Rystsov 2018, "CASPaxos", section 2.2).
  *
  * Invariants: a change is persisted before the answer that reports it. A promise never falls, and
- * no register was accepted above its partition's promise. A partition's checkpoint never falls. An
- * idle register at or below the checkpoint is deleted, even if its row is still on the disk. The
- * floor is at least the checkpoint's; names that are new here start above it (docs/PROTOCOL.md,
- * rule 24).
+ * no register's accepted ballot is above its partition's promise. A partition's checkpoint never
+ * falls. An idle register at or below the checkpoint is deleted, even if its row is still on the
+ * disk. The floor is at least the checkpoint's; names that are new here start above it
+ * (docs/PROTOCOL.md, rule 24).
  *
  * Each register is found by its name (core/base/names.h), and has one reference to the name.
  */

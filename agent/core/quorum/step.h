@@ -26,8 +26,7 @@ enum {
     NONE = 0, /* as an index into a table: no entry; index 0 is never used */
 };
 
-/* The hub: one block of memory. It has one struct of each module, which no other module looks into.
- */
+/* The hub: a pointer to each module's struct. No module looks into the struct of another module. */
 struct quorum {
     struct quorum_config *config; /* never changes */
     struct names *names;          /* shared with the host core */

@@ -8,7 +8,8 @@
  * missing, and asks for the same registers again.
  *
  * Two voters also differ while a change is under way. So a partition is read only when it differs
- * several times in a row, or at once after this voter was away.
+ * several times in a row. But after this voter was away, it reads each partition of another
+ * coordinator at once.
  *
  * If the other voter's checkpoint is above this voter's, this voter adopts that checkpoint at the
  * end of a listing during which the checkpoint did not change. The registers that the listing lacks

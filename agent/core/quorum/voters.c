@@ -129,7 +129,7 @@ static void forget(struct other_voter *other)
     memset(&other->lag, 0, sizeof(other->lag));
 }
 
-/* Notes that the voter cannot coordinate now. If it had been able to for settle_ns, doubles
+/* Notes that the voter cannot coordinate now. If it was able to coordinate for settle_ns, doubles
  * settle_ns. Without that, a voter that falls silent every few seconds would lose all its
  * partitions and get them back each time. */
 static void spoil(struct quorum *quorum, struct other_voter *other)

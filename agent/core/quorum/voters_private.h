@@ -28,9 +28,9 @@ struct other_voter {
     uint64_t number;
     /* when that heartbeat came, or this process started; INT64_MIN: the link broke */
     int64_t seen_ns;
-    int64_t excused_ns; /* until then the other voter is taken for heard, because this voter was
-                         * late itself */
-    int64_t first_ns;   /* when the first heartbeat of the other voter's process came */
+    /* until this time the other voter is taken for heard, because this voter was late itself */
+    int64_t excused_ns;
+    int64_t first_ns; /* when the first heartbeat of the other voter's process came */
     /* when this voter sent the newest heartbeat that the other voter echoed; INT64_MIN: none */
     int64_t echoed_ns;
     int64_t good_ns; /* since when the other voter can coordinate; NEVER: it cannot */
