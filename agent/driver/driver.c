@@ -37,8 +37,8 @@ bool driver_kept(struct driver *driver, bool good)
 /* ---- which batch a message waits for ---- */
 
 /* quorum_batch(), promise_batch() and host_batch() return the newest batch that is not durable yet
- * and that has rows of the quorum core, promises, or rows of the host core. They return NULL if
- * there is none. */
+ * and has such rows: rows of the quorum core, promises, or rows of the host core. They return NULL
+ * if there is no such batch. */
 static struct driver_batch *quorum_batch(struct driver *driver)
 {
     if (driver->open->quorum_rows > 0) {

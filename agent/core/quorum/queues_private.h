@@ -137,7 +137,7 @@ struct operation {
     uint32_t previous, next; /* in its partition's list */
     uint32_t name;
     uint32_t first, last; /* the operation's queue of requests; acquires in order of arrival */
-    /* its neighbours in the list of operations that wait for the agent waits_for */
+    /* the operation's neighbours in the list of operations that wait for the agent waits_for */
     uint32_t wait_previous, wait_next;
     uint16_t waits_for; /* the agent whose session blocks this operation, or AGENTS_NONE */
     uint8_t partition;

@@ -25,7 +25,8 @@
 
 enum {
     EXCHANGE_RESEND_MS = 100, /* the least time after which an unanswered PULL is repeated */
-    /* the longest such time: it doubles with each PULL that gets no answer */
+    /* the longest time after which a PULL is repeated: the time doubles with each PULL that gets no
+     * answer */
     EXCHANGE_RESEND_MAX_MS = 1600,
     EXCHANGE_TRIES_MAX = 20,
     EXCHANGE_SILENT_MAX = 6, /* the most tries in a row without any answer */

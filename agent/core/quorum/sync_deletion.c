@@ -28,9 +28,10 @@ enum {
     CHECK_MS = 250,    /* how often partitions are considered */
     AGAIN_MS = 1000,   /* the least time between two checkpoints of a partition */
     GIVE_UP_MS = 2000, /* the age at which a checkpoint without a majority is given up */
-    IDLE_MIN = 64,     /* a partition gets a checkpoint if it has more idle registers than this */
-    IDLE_PART = 4,     /* and more than one in IDLE_PART of its registers is idle, */
-    /* or if it has an idle register and has not changed for this time */
+    IDLE_MIN = 64,     /* a partition gets a checkpoint if it has more idle registers than this, */
+    IDLE_PART = 4,     /* and more than one in IDLE_PART of its registers is idle */
+    /* a partition with an idle register also gets a checkpoint if it has not changed for this
+     * time */
     REST_MS = CHECKPOINT_REST_MS,
     ROOM = 64, /* actions that a step leaves for other modules */
 };

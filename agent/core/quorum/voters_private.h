@@ -26,7 +26,7 @@ struct other_voter {
     /* the number of the voter's last heartbeat; 0: none came since this process, or the link,
      * started */
     uint64_t number;
-    /* when that heartbeat came, or this process started; INT64_MIN: the link broke */
+    /* when the voter's last heartbeat came, or this process started; INT64_MIN: the link broke */
     int64_t seen_ns;
     /* until this time the other voter is taken for heard, because this voter was late itself */
     int64_t excused_ns;
