@@ -76,8 +76,8 @@ static void claim_begin(hf_lock *lock)
     const struct binding *binding = atomic_load_explicit(&lock->fast_binding, memory_order_relaxed);
     if (binding != NULL) {
         struct hfi_region *region = &binding->map->region;
-        /* seq_cst, both additions: of an addition and a swap of the fast path on the same word or
-         * cell, the later one synchronises with the earlier one */
+        /* seq_cst, both: the addition of 0 and a swap of the fast path change the same word (or
+         * cell), so the later of the two synchronises with the earlier one */
         atomic_fetch_add(&region->words[binding->slot].word, 0);
         if (binding->seat != HFI_SEAT_NONE) {
             atomic_fetch_add(&hfi_seat(region, binding->seat)->reader, 0);
@@ -427,7 +427,7 @@ static int take_step(struct take *take, enum hfi_outcome *outcome)
         return 0;
     case HFI_CANCELED:
         return HF_ECANCELED;
-    case HFI_TIMED_OUT: /* a try took the word, but readers still hold */
+    case HFI_TIMED_OUT: /* of a try: it took the word, but readers still hold */
         return try_only ? HF_EBUSY : HF_ETIMEDOUT;
     case HFI_REFUSED:
         return HF_EBUSY;

@@ -144,8 +144,8 @@ void hfi_forget_waiters(const struct hfi_actor *agent, uint32_t slot)
      * 3). */
     uint64_t shut = (seen & ~HFI_W_WAITERS) | HFI_W_RECALL;
     if (!atomic_compare_exchange_strong(word, &seen, shut)) {
-        /* another process has changed the word; it rings, or the agent looks again after the next
-         * renewal */
+        /* another process has changed the word; that process rings, or the agent looks again after
+         * the next renewal */
         return;
     }
     if (queue_first(agent->region, slot, false).found) {

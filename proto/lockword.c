@@ -41,11 +41,10 @@ static struct pick queue_scan(const struct hfi_region *region, uint32_t slot, bo
 }
 
 /*
- * Finds the waiter to serve first. A scan is not a snapshot. It may read a cell before the cell's
- * owner joins, and then find the cell of a waiter that joined later. The ticket of that later
- * waiter was drawn during the scan. In this case the function scans again, and the second scan sees
- * all waiters with earlier tickets. A third scan is necessary only if the first waiter joined and
- * left during the second scan.
+ * Finds the waiter to serve first. A scan is not a snapshot: while it goes on, two waiters may
+ * join, and it may find only the later one. So if the ticket that a scan finds was drawn after the
+ * scan began, the function scans again. The second scan sees all waiters with earlier tickets. A
+ * third scan is necessary only if the first waiter joined and left during the second scan.
  */
 struct pick queue_first(const struct hfi_region *region, uint32_t slot, bool writers_only)
 {

@@ -160,7 +160,7 @@ enum hf_event_kind {
 /* Why a handle does not get a lock, or why a hold ended. A later version may have more kinds. For a
  * kind that it does not know, a program can show the text of hf_why. */
 enum hf_reason_kind {
-    /* of hf_why: nothing is known that prevents a take now; of an event: not known */
+    /* of hf_why: nothing is known that prevents a take now; of an event: the reason is not known */
     HF_WHY_NOTHING = 0,
     /* why a handle does not get the lock */
     HF_WHY_HELD,    /* agent, pid, uid, command and since_ns describe the first holder */

@@ -317,8 +317,8 @@ static void act(struct box_handle *handle, uint8_t what)
     }
 }
 
-/* Makes a process take a seat in the queue. The region then shows that the process sleeps, but it
- * does not. */
+/* Makes a process take a place in the queue. The region then shows a waiter that sleeps, although
+ * no thread sleeps. */
 static void queue(const struct box_handle *handle)
 {
     uint32_t seat = handle->opened.seat;
