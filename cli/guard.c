@@ -102,9 +102,9 @@ static bool group_exists(const struct guard *guard)
     return kill(-guard->pid, 0) == 0 || errno == EPERM;
 }
 
-/* If all processes left in the group belong to another user (after sudo or su), holdfast cannot
- * signal them. The user relies on the end of CMD, so a line must say that CMD goes on without the
- * lock. */
+/* Writes a line, once, if holdfast cannot signal the processes that are left in the group, because
+ * all of them belong to another user (after sudo or su). The user relies on the end of CMD, so this
+ * line says that CMD goes on without the lock. */
 static void report_if_alone(struct guard *guard)
 {
     if (guard->reported_alone || kill(-guard->pid, 0) == 0 || errno != EPERM) {

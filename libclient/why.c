@@ -212,8 +212,8 @@ static void say_breaker(struct inquiry *inquiry, const char *agent, int64_t uid)
     }
 }
 
-/* Appends how the hold ended whose lock-delay keeps the lock closed, if this host's region has a
- * note of that. */
+/* Appends why a lock-delay keeps the lock closed: how the lock's last hold on this host ended, if
+ * the region has a note of that end. Otherwise appends a text without the reason. */
 static void say_closing(struct inquiry *inquiry)
 {
     const struct binding *binding = atomic_load(&inquiry->lock->binding);

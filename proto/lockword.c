@@ -357,7 +357,7 @@ static enum handing hand_to(const struct hfi_actor *actor, uint32_t slot, uint64
         if (atomic_compare_exchange_strong(word_of(actor, slot), &seen, *next)) {
             result = HANDED;
             atomic_store_explicit(&region->slots[slot].since, since_now(now_ns),
-                                  memory_order_relaxed); /* shown only */
+                                  memory_order_relaxed); /* only shown to people */
             HF_PROBE4(hand_over, slot, actor->holder, target, *next & HFI_W_TOKEN);
             if (pass_claimed(wait)) {
                 result = HANDED_TO_NOBODY;

@@ -322,8 +322,9 @@ static inline enum hfi_outcome hfi_take_shared(const struct hfi_actor *actor,
         hfi_release_shared(actor, slot, request->seat, cell);
         return why;
     }
+    /* relaxed, both: `since` is only shown to people */
     if (atomic_load_explicit(&seat->since, memory_order_relaxed) != since_now(now_ns)) {
-        atomic_store_explicit(&seat->since, since_now(now_ns), memory_order_relaxed); /* shown */
+        atomic_store_explicit(&seat->since, since_now(now_ns), memory_order_relaxed);
     }
     held->token = hfi_token(
         atomic_load_explicit(&region->slots[slot].token_top, memory_order_relaxed), after);
