@@ -85,7 +85,7 @@ struct agent {
                                    * records */
     struct store *store;          /* [start] while a batch is being written, only driver/disk.c may
                                    * use the store */
-    struct store_meta meta;       /* [start; disk_committed() writes its commit too] */
+    struct store_meta meta;       /* [start; disk_committed() writes meta.commit] */
     struct lease_file lease_file; /* [start] the host core, run/loop.c and driver/disk.c write its
                                    * page */
     struct lease_record left;     /* [start] the lease record of the previous agent */

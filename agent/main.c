@@ -92,7 +92,7 @@ static int usage(const char *what, const char *found, const char *expected)
     return AGENT_EXIT_USAGE;
 }
 
-/* Returns -1 if the agent goes on, else the exit code. */
+/* Reads the command line. Returns -1 if the agent goes on, else the exit code. */
 static int read_options(int argc, char **argv, struct command_line *out)
 {
     enum { DEV = 256, STATE_DIR, CONFIG, CHECK, REJOIN, UNDO, YES, HELP, VERSION };

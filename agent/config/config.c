@@ -671,8 +671,8 @@ static bool check_voters(struct config_reading *reading)
                  config->agent);
 }
 
-/* Takes the addresses of [voters] for listen and advertise, if the file does not have these
- * keys. */
+/* Fills in listen and advertise if the file does not have them, and checks them. A voter takes its
+ * address in [voters]; an observer's advertise is its listen. */
 static bool check_addresses(struct config_reading *reading)
 {
     struct config *config = reading->config;

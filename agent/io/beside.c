@@ -81,7 +81,8 @@ bool beside_wait(bool takes, bool again)
 
 static void on_child(int number)
 {
-    (void)number; /* its effect is that the end of a child interrupts ppoll() */
+    (void)number; /* the handler does nothing: it exists so that the end of a child interrupts
+                   * ppoll() */
 }
 
 /* Closes all descriptors that the agent was started with, and the agent's end of the socket pair.

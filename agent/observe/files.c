@@ -86,8 +86,8 @@ void files_close(struct agent *agent)
     agent->files = NULL;
 }
 
-/* openat() also fails if no descriptor is free. In that case it is unknown whether the socket
- * exists. */
+/* Opens the socket's file. openat() also fails if no descriptor is free. In that case it is unknown
+ * whether the socket exists. */
 static void open_door(struct files *files, int folder, const char *path)
 {
     if (files->door_fd >= 0) {

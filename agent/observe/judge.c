@@ -30,7 +30,7 @@ struct judgement_log {
     int64_t room_ns;                /* when the disk's free space was last read; 0: never */
     int64_t disk_free;              /* -1: not known */
     int64_t disk_inodes;            /* -1: not known */
-    char reasons[REASONS_TEXT_MAX]; /* of the last judgement that was logged */
+    char reasons[REASONS_TEXT_MAX]; /* the reasons of the last judgement that was logged */
     struct log_limit limit;
 };
 

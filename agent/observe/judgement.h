@@ -101,9 +101,9 @@ struct judgement_facts {
     uint64_t roomless; /* bit i: namespace i is down because its region had no memory */
     bool socket_gone;
     const char *socket;
-    int64_t record_failed_age_ns; /* how long ago a new process was refused because no file could be
-                                   * made */
-    const char *record_failed;    /* why no file could be made */
+    int64_t record_failed_age_ns; /* how long ago a new process was refused because its client
+                                   * record could not be written */
+    const char *record_failed;    /* why the client record could not be written */
     const char *files_gone;       /* the names of the missing files */
     int64_t disk_free;            /* free bytes under state_dir, for this user */
     int64_t disk_inodes;
@@ -113,7 +113,7 @@ struct judgement_facts {
     const char *state_dir;
     bool deaf;
     int64_t now_s;       /* wall clock */
-    int64_t tls_begin_s; /* 0: no TLS */
+    int64_t tls_begin_s; /* since when all certificates are valid, wall clock; 0: no TLS */
     int64_t tls_end_s;
     const char *tls_kept; /* why the present files of [tls] were refused; NULL: the agent uses
                            * them */

@@ -37,7 +37,7 @@ void log_open_stderr(void)
     log_open(STDERR_FILENO, !to_journal);
 }
 
-/* Leaves one byte free for the newline that log_end() adds. */
+/* Appends the bytes that fit, and leaves one byte free for the newline that log_end() adds. */
 static void put(struct log_line *line, const char *bytes, size_t size)
 {
     size_t room = sizeof(line->text) - 1 - line->used;

@@ -40,7 +40,7 @@ struct turns {
     int64_t spent_ns[TURN_PARTS];
     /* Counted over all turns. */
     uint64_t slow;
-    struct log_limit limit; /* counts the lines about slow turns */
+    struct log_limit limit; /* limits the log lines about slow turns */
 };
 
 /* The user whose requests took most of a turn. */

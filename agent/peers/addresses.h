@@ -83,8 +83,8 @@ enum address_verdict {
 
 /* Sets up an entry without any address. */
 void address_init(struct address_entry *entry);
-/* For a packet from `host` which announces that `agent` listens at `address` (shorter than
- * MESSAGE_ADDRESS_MAX). Decides whether to dial the address, and dials it. */
+/* Decides whether to dial an address, and dials it. A packet from `host` has announced that `agent`
+ * listens at `address` (shorter than MESSAGE_ADDRESS_MAX). */
 enum address_verdict address_announced(struct addresses *addresses, struct address_entry *entry,
                                        const struct message_agent *agent, const char *address,
                                        uint64_t host, int64_t now_ns)

@@ -241,7 +241,8 @@ void folders_init(struct agent *agent, struct folders_locks *locks)
 
 void folders_close(struct agent *agent, struct folders_locks *locks)
 {
-    /* The locks go last, so that a second agent starts only when everything is closed. */
+    /* The locks are closed last, so that a second agent starts only when everything else is
+     * closed. */
     int *const fds[] = {&agent->clients_fd, &agent->state_fd, &locks->socket_fd, &locks->state_fd};
     for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
         if (*fds[i] >= 0) {

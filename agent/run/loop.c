@@ -149,9 +149,9 @@ static int64_t later(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* Measures the turn that ends, and sets the timer for the next one. now_ns: the time when the
- * driver last looked for work. So if the process stops after now_ns, the timer is late, and the
- * next turn notices the stall. */
+/* Measures the turn that ends, and sets the timer for the next one. now_ns: when the driver last
+ * looked for work. If the process stops after that time, the timer fires late, and the next turn
+ * notices the stall. */
 static void arm_timer(struct agent *agent, int64_t now_ns)
 {
     int64_t due_ns = driver_next_ns(agent->driver);

@@ -17,9 +17,9 @@ void agent_raise_limits(void);
 /* Prepares everything up to a loaded and adopted state, but starts nothing. Returns AGENT_EXIT_OK,
  * or an exit code with one line in agent->error. */
 int agent_prepare(struct agent *agent) __attribute__((warn_unused_result));
-/* If no other agent and no client knows of the epoch that this start began, the next start begins
- * the same epoch. So a start that fails each time uses up no epochs. The committer must have ended,
- * and the store must not be used afterwards. */
+/* Makes the next start begin the same epoch, if no other agent and no client knows of the epoch
+ * that this start began. So a start that fails each time uses up no epochs. The committer must have
+ * ended, and the store must not be used afterwards. */
 void agent_give_epoch_back(struct agent *agent);
 /* Notes that another agent or a client may know of the epoch from now on. */
 void agent_epoch_heard(struct agent *agent);

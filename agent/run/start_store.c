@@ -188,7 +188,8 @@ static void log_migrated(const struct agent *agent, const char *path)
     log_end(&line);
 }
 
-/* Checks the layouts of the regions. The migration of a store has checked them already. */
+/* Checks the layouts of the regions. (A migration of the store makes the same check before it
+ * changes the store.) */
 static int check_layouts(struct agent *agent)
 {
     struct store_reader reader = {.arg = agent, .region = layout_allows};

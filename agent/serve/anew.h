@@ -27,8 +27,8 @@ struct anew {
     char error[REGION_ERROR_MAX];
 };
 
-/* Begins to make a region from space, folder, sizes and identity. When that has ended, the loop
- * calls the callback of `made`. Returns false, with errno, if no thread can be started. */
+/* Begins to make a region from space, folder, sizes and identity. When the attempt has ended, the
+ * loop calls the callback of `made`. Returns false, with errno, if no thread can be started. */
 bool anew_begin(struct anew *anew) __attribute__((warn_unused_result));
 
 /* Returns whether the attempt that anew_begin() started has ended, with or without success. */

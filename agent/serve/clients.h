@@ -46,8 +46,9 @@ void clients_remove_records(struct agent *agent);
 /* Returns whether the process is that of the client whose id and nonce are in the HELLO. */
 bool clients_resumes(const struct agent *agent, const struct hfi_hello *hello,
                      const struct peer *peer, const struct process *process);
-/* Makes the client and its record, or gives a client that came back its new process. Called when
- * the host core has admitted the client (HOST_WELCOMED). Returns NULL, with errno, on failure. */
+/* Makes the client and its record. If the client has come back, gives it the process that connected
+ * instead. Called when the host core has admitted the client (HOST_WELCOMED). Returns NULL, with
+ * errno, on failure. */
 struct agent_client *clients_welcome(struct agent *agent, const struct host_action *action,
                                      const struct peer *peer, struct process *process);
 void clients_forget(struct agent *agent, uint32_t id);

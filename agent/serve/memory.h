@@ -44,7 +44,8 @@ void memory_remove_flat(struct agent *agent, const char *shm_name);
  * were files without a folder. */
 bool memory_is_flat(const char *shm_name);
 
-/* Returns whether as many removals of the namespace's regions wait as may wait. */
+/* Returns whether REMOVER_PER_SPACE or more removals of the namespace's regions are not done
+ * yet. */
 bool memory_is_stuck(const struct agent *agent, uint32_t space);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * What the files of serve/ share: the socket, and each user's share of a turn. serve.c creates it,
- * and opens and shuts the socket.
+ * What the files of serve/ share: the socket, and each user's share of a turn. serve.c creates
+ * struct serve, and opens and shuts the socket.
  *
  * A process or a connection is a member of its user's share from when it becomes known until it is
  * closed. So the shares exist before the socket is opened, and are freed after it is closed.

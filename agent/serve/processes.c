@@ -387,7 +387,7 @@ enum process_life process_of_record(struct processes *all, const struct client_r
     int pidfd = peer_pidfd_open(record->pid);
     if (pidfd < 0) {
         bool gone = errno == ESRCH || errno == EINVAL ||
-                    errno == ENOENT; /* or the pid is a thread's number now */
+                    errno == ENOENT; /* no process has the pid now; it may be a thread's number */
         return gone ? PROCESS_ENDED : PROCESS_UNPROVEN;
     }
     peer_process_of(pidfd, record->pid, &is);

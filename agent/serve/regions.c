@@ -5,9 +5,9 @@
  * Namespaces do not depend on each other. A region that cannot be adopted, or that becomes unusable
  * while the agent runs, is given up, and the session goes on with the other regions. The namespace
  * of a region that was given up is not served until nobody can hold anything in that region any
- * more (core/host/regions.c says when, and why that is safe). Then it begins anew with a new
- * region. The notes beside the lease page (io/lease_file.h), which no client maps, say whether a
- * region was given up, until when, and which incarnation is in use. Nothing that is read from a
+ * more (core/host/regions.c says when, and why that is safe). Then the namespace begins anew with a
+ * new region. The notes beside the lease page (io/lease_file.h), which no client maps, say whether
+ * a region was given up, until when, and which incarnation is in use. Nothing that is read from a
  * region decides about the store, the session or another namespace.
  *
  * A new session begins only if no region at all can be adopted, because then no process loses a
@@ -361,8 +361,7 @@ static bool all_barred(const struct agent *agent)
     return (uint32_t)__builtin_popcountll(agent->regions->rubbish) == agent->config.namespace_count;
 }
 
-/* Deletes the rows of regions that were given up, because nobody reads the slots that they name any
- * more. */
+/* Deletes the rows of regions that were given up. Nobody needs the slots in these rows any more. */
 static bool leave_rows(struct agent *agent)
 {
     struct store *store = agent->store;

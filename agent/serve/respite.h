@@ -23,7 +23,7 @@ struct respite {
     int64_t last_ns;
 };
 
-/* Counts a region of the namespace that is given up now. Returns how long the namespace has to wait
+/* Counts that a region of the namespace is given up now. Returns how long the namespace has to wait
  * before it is begun anew, in ns. */
 int64_t respite_count(struct respite *respite, int64_t now_ns);
 

@@ -184,7 +184,7 @@ void region_file_close(struct region_file *file)
     region_file_leave(file);
 }
 
-/* Returns a remedy for that errno that fits any call; "" if this function knows none. */
+/* Returns a remedy for that errno, whichever call failed; "" if this function knows none. */
 static const char *limit_remedy(int error)
 {
     switch (error) {
@@ -436,7 +436,7 @@ static const char *identity_difference(const struct hfi_header *header,
 }
 
 /* Fills holes without the object's lock, for which fallocate(2) would wait. If there is no room, or
- * before Linux 5.14, the holes stay, because a namespace should not lose its holds for them now. */
+ * before Linux 5.14, the holes stay: a namespace does not lose its holds because of holes alone. */
 static void fill_holes(const struct region_file *file)
 {
     if (region_file_missing(file) > 0) {

@@ -285,7 +285,7 @@ static bool start_child(const struct remover_order *order, int answer)
 }
 
 /* Starts a child for each waiting removal that may begin. Returns false if the caller must try
- * again after a pause, without an event. */
+ * again after a pause, because no event will come. */
 static bool start_children(void)
 {
     uint32_t left = 0;
@@ -305,7 +305,7 @@ static bool start_children(void)
 }
 
 /* Sends the agent the counts that have changed. Returns false if the caller must try again after a
- * pause, without an event. */
+ * pause, because no event will come. */
 static bool tell_counts(void)
 {
     uint32_t counts[REMOVER_SPACES] = {0};
@@ -538,7 +538,7 @@ uint32_t remover_waiting(struct remover *remover, uint32_t space)
     ssize_t size;
     HF_CHECK(space < REMOVER_SPACES);
     while ((size = recv(remover->fd, &said, sizeof(said), MSG_DONTWAIT)) ==
-           (ssize_t)sizeof(said)) { /* the process sends few notices */
+           (ssize_t)sizeof(said)) { /* the loop ends, because the process sends few notices */
         HF_CHECK(said.space < REMOVER_SPACES);
         remover->waiting[said.space] = said.count;
     }

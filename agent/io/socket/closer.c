@@ -160,7 +160,7 @@ static bool start_child(uid_t uid)
 }
 
 /* Starts children for the sockets that wait. Returns false if the caller must try again after a
- * pause, without an event. */
+ * pause, because no event will come. */
 static bool start_children(void)
 {
     uint32_t at = 0;
@@ -192,7 +192,7 @@ static struct closer_notice find_most(void)
 }
 
 /* Tells the agent when too many sockets begin to wait, and when they no longer do. Returns false if
- * the caller must try again after a pause, without an event. */
+ * the caller must try again after a pause, because no event will come. */
 static bool note_room(void)
 {
     bool full = own.job_count >= own.room;
@@ -302,7 +302,8 @@ struct closer *closer_open(uint32_t room, char **arguments)
     return closer;
 }
 
-/* Returns false if the process has no room now. */
+/* Sends the socket to the process, and closes it here. Returns false if the process has no room
+ * now. */
 static bool hand_over(struct closer *closer, int socket, struct closer_order order)
 {
     if (!closer->ended && !beside_send(closer->fd, &order, sizeof(order), &socket, 1)) {
@@ -328,7 +329,7 @@ bool closer_push(struct closer *closer)
     closer->count -= done;
     memmove(closer->waiting, closer->waiting + done, closer->count * sizeof(closer->waiting[0]));
     while (recv(closer->fd, &said, sizeof(said), MSG_DONTWAIT) == (ssize_t)sizeof(said)) {
-        closer->most = said; /* the process sends few notices */
+        closer->most = said; /* the last notice counts; the process sends few, so the loop ends */
     }
     return closer->ended || (closer->count == 0 && closer->most.count == 0);
 }

@@ -206,7 +206,7 @@ bool deaths_start(uv_loop_t *loop, deaths_fn *ended, void *arg)
         error = errno;
     }
     error = error == 0 ? -uv_async_init(loop, &own.async, on_reports) : error;
-    own.reports = error == 0; /* set before the thread exists, which reads it */
+    own.reports = error == 0; /* set before the thread starts, because the thread reads it */
     if (error == 0 && !start_thread()) {
         error = errno;
         own.reports = false;

@@ -25,7 +25,7 @@ struct packet {
 struct connection {
     uv_poll_t poll;
     struct socket_server *server;
-    struct connection *next; /* all open connections, newest first */
+    struct connection *next; /* the next in the list of all open connections, newest first */
     struct connection *previous;
     struct socket_share *share; /* the share of its user */
     struct packet *first;       /* packets that wait to be sent */
@@ -52,7 +52,8 @@ struct connection {
     bool aside_silent; /* it is aside and had sent no HELLO, so it is still one of the connections
                         * in greeting_count */
     bool behind;       /* it is closed, but descriptors that were sent on it are unread */
-    uint32_t unread;   /* descriptors sent since the peer was last known to have received all */
+    uint32_t unread;   /* descriptors sent since the peer was last known to have received all
+                        * descriptors */
     uint32_t strikes;  /* costly calls since the last cheap call */
     struct peer peer;
     struct connection_note note;
@@ -77,7 +78,7 @@ struct socket_server {
     char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
     struct socket_file file; /* the listener's file at that path */
     struct connection *connections;
-    struct connection **slots; /* by slot, the low bits of the number */
+    struct connection **slots; /* the connections by slot (the low bits of their numbers) */
     uint32_t *generations;
     uint32_t *free_slots;
     uint32_t free_count;

@@ -17,7 +17,8 @@ struct range {
     uint32_t first;
     uint32_t last;
     uid_t account;  /* 0: the range is root's */
-    uint32_t begin; /* the first number of its line; its blocks are counted from this number */
+    uint32_t begin; /* the first number of the line in the file; the range's blocks are counted from
+                     * here */
 };
 
 static struct {

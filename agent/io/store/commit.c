@@ -142,8 +142,8 @@ static bool rest(struct committer *committer)
 }
 
 /* Unblocks the signals on the thread that gets the loop, so that pending signals are handled before
- * the loop's next turn. Some signals were sent to this thread alone, such as SIGXFSZ from its own
- * write. SIGCONT tells the loop that the process was stopped. */
+ * the loop's next turn (SIGCONT tells the loop that the process was stopped). Some of the signals
+ * are pending for this thread alone, such as SIGXFSZ from its own write. */
 static void take_signals(const struct committer *committer)
 {
     HF_CHECK(pthread_sigmask(SIG_SETMASK, &committer->signals, NULL) == 0);

@@ -4,8 +4,8 @@
  *
  * The new database is made complete and durable beside the old one. Then the old one gets a second
  * name, and the new one is renamed over the first name. So a process that is killed in between
- * leaves either the old database or the new one under that name, never none. The log of a damaged
- * database is renamed first. A database that can be read leaves no log when it is closed.
+ * leaves either the old database or the new one under the first name, never none. The log of a
+ * damaged database is renamed first. A database that can be read leaves no log when it is closed.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -191,7 +191,8 @@ static bool is_unknown(struct store *store, const char *path, const struct store
     return !own.found;
 }
 
-/* Checks that the present database may be replaced, and reads which database it replaced itself. */
+/* Checks that the present database may be replaced, and reads which database the present one has
+ * replaced. */
 static bool look_at_fresh(const char *path, const struct store_identity *identity,
                           struct store_meta *meta, struct replaced *replaced, char *error)
 {

@@ -93,7 +93,8 @@ static void fly(struct transport_link *link)
     nng_iov rest = {.iov_buf = link->flying.data + link->flown, .iov_len = size};
 
     HF_CHECK(nng_aio_set_iov(link->send.aio, 1, &rest) == 0);
-    /* With TLS every packet goes this way, so the loop is not notified when all bytes were sent. */
+    /* With TLS every packet is sent here. To save wake-ups, the loop is not notified when all bytes
+     * were sent. */
     transport_op_begin(&link->send, link->secure ? size : 0);
     nng_stream_send(link->stream, link->send.aio);
 }
@@ -170,7 +171,7 @@ static size_t send_now(struct transport_link *link, const struct parts *parts)
     return nng_aio_count(now);
 }
 
-/* Returns false if the parts are lost or the link is broken. */
+/* Sends the parts, or queues them. Returns false if the parts are lost or the link is broken. */
 static bool send_parts(struct transport_link *link, const struct parts *parts)
 {
     size_t size = parts->head_size + parts->body_size;

@@ -22,7 +22,8 @@ enum {
     AIOS_MAX = 64,            /* the most workers that can wait; further ones go on working */
     NEXT_COMES_MS = 50,       /* a worker that needs longer is taken for missing */
     DESCRIPTORS_MAX = 16384,  /* descriptors at or above this are not searched */
-    UNANSWERED_MAX_MS = 3000, /* less than the default session_ttl */
+    UNANSWERED_MAX_MS = 3000, /* sent bytes must be acknowledged in this time; it is less than the
+                               * default session_ttl */
     KEEP_IDLE_S = 5,          /* after this time the kernel probes whether the other end still
                                * answers */
     KEEP_EVERY_S = 1,

@@ -56,7 +56,7 @@ struct transport {
     char listen[TRANSPORT_ADDRESS_SIZE];
 
     int epoll;
-    uint32_t round; /* in each round every link that is ready has one turn */
+    uint32_t round; /* the present round, in which every link that is ready has one turn */
     bool busy;      /* the last dispatch used all its time */
     int timer;
     int64_t timer_ns; /* when the timer fires; INT64_MAX: never */
@@ -79,7 +79,7 @@ struct transport {
     bool full; /* it was reported that the inbox is full */
     int64_t quiet_until_ns;
     struct transport_inbox inbox;
-    uint32_t peer_count; /* entries of peers that are in use or were in use */
+    uint32_t peer_count; /* entries of peers[] that are or were in use */
     struct transport_peer *peers[TRANSPORT_PEERS_MAX]; /* NULL: the peer was forgotten */
     struct transport_counts counts;
 };

@@ -279,8 +279,8 @@ static bool verify(const struct transport_tls *tls, const char *name, mbedtls_x5
 }
 
 /* Notes the time during which the certificate can be used: while the certificate, the chain behind
- * it in its file, and one of its CAs are valid. Other CAs in the file, which it has during a change
- * of CAs, do not change that time. */
+ * it in its file, and one of its CAs are valid. Other CAs in the file (there are several while the
+ * CA is being replaced) do not change that time. */
 static void note_times(struct transport_credentials *credentials, mbedtls_x509_crt *ca,
                        mbedtls_x509_crt *cert)
 {

@@ -37,7 +37,7 @@ struct client_record {
     uid_t uid;
     uint64_t nonce;
     struct peer_process process;
-    uint64_t numbers; /* 0: not known */
+    uint64_t numbers; /* the pid namespace in which pid is its number; 0: not known */
     uint8_t boot_id[16];
     char command[HFI_FRAME_COMMAND_MAX + 1];
     uint32_t *holders; /* in the order of the file; freed by client_record_free() */

@@ -41,11 +41,11 @@ struct committer_config {
     void *arg;
 };
 
-/* On failure returns NULL with errno. */
+/* Opens the committer and starts its thread. On failure returns NULL with errno. */
 struct committer *committer_open(const struct committer_config *config)
     __attribute__((warn_unused_result));
-/* Waits for the batch that is being written. Only the thread that opened the committer may call
- * this. NULL is allowed. */
+/* Closes the committer, after the batch that is being written. Only the thread that opened the
+ * committer may call this. NULL is allowed. */
 void committer_close(struct committer *committer);
 
 /* Returns a descriptor that is readable when committer_finish() or committer_idle_error() has a
@@ -68,8 +68,8 @@ enum committer_wrote {
 /* Writes a batch on the calling thread. The previous batch must be finished. */
 enum committer_wrote committer_write(struct committer *committer, const void *batch)
     __attribute__((warn_unused_result));
-/* Called after COMMITTER_REPLACED by the thread that opened the committer: returns when the loop
- * has ended. Afterwards this thread may make the calls that only the thread that runs the loop may
+/* Waits until the loop has ended. Called after COMMITTER_REPLACED by the thread that opened the
+ * committer. Afterwards this thread may make the calls that only the thread that runs the loop may
  * make. */
 void committer_stand_by(struct committer *committer);
 

@@ -64,7 +64,7 @@ void rings_init(struct rings *rings);
 bool rings_wait(struct rings *rings, uint64_t regions, int64_t now_ns);
 
 /* Returns until when the agent does not read a connection that rang during a pause, or whose ring
- * began one. */
+ * began the pause. */
 int64_t rings_hold(struct rings *rings, int64_t now_ns);
 
 /* Ends the user's pause. Returns the set of regions to look at now. */

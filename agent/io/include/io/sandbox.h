@@ -34,12 +34,12 @@ const char *sandbox_drop(void) __attribute__((warn_unused_result));
  */
 const char *sandbox_filter(void) __attribute__((warn_unused_result));
 
-/* Installs the filter for the process of io/closer.h, which may receive, fork and kill its
+/* Installs the filter for the process of io/closer.h. That process may receive, fork and kill its
  * children. Returns false on failure. */
 bool sandbox_filter_closer(void) __attribute__((warn_unused_result));
 
-/* Installs the filter for the process of io/remover.h, which may also open, make, cut, empty and
- * remove files. Returns false on failure. */
+/* Installs the filter for the process of io/remover.h. That process may also open, make, cut, empty
+ * and remove files. Returns false on failure. */
 bool sandbox_filter_remover(void) __attribute__((warn_unused_result));
 
 #endif

@@ -53,8 +53,8 @@ enum {
     SOCKET_ACCEPTS_MS = 10,       /* how long a turn goes on turning further connections away */
     SOCKET_OUTPUT_MAX = 64 * 1024,
     /* How many descriptors may be in transit on one connection: the library receives each
-     * descriptor before it makes the request that brings the next one. This number for each
-     * connection gives fewer descriptors than RLIMIT_NOFILE should allow (unread.c). */
+     * descriptor before it makes the request that brings the next one. So all connections together
+     * have fewer descriptors in transit than RLIMIT_NOFILE should allow (unread.c). */
     SOCKET_UNREAD_MAX = 2,
     SOCKET_BEHIND_MAX_PER_USER = 256, /* the most connections of one user that ended while
                                        * descriptors were unread */
@@ -196,7 +196,7 @@ const char *connection_unsent(const struct connection *connection);
 /* Returns the share of the connection's user. */
 struct socket_share *connection_share(const struct connection *connection);
 
-/* Stops receiving from the connection until that time, except for packets of the present turn.
+/* Stops receiving from the connection until until_ns, except for packets of the present turn.
  * Packets are still sent to it. */
 void connection_hold(struct connection *connection, int64_t until_ns);
 bool connection_is_held(const struct connection *connection);

@@ -37,7 +37,8 @@
 enum {
     SOCKET_SHARE_HEADS = 256,
     SOCKET_CALL_FREE_US = 20, /* the cost of a shorter call is not measured */
-    SOCKET_CALL_MS = 2,       /* an honest call takes some microseconds */
+    SOCKET_CALL_MS = 2,       /* a longer call puts the user in debt; an honest call takes some
+                               * microseconds */
     SOCKET_DEBT_TIMES = 20,   /* a user's costly calls take at most a twentieth of the loop's
                                * time */
     SOCKET_DEBT_MAX_MS = 60000,

@@ -10,7 +10,7 @@
  * belong to the owner in the first line.
  *
  * Root's ranges are for containers. All containers together must not be one account, and must not
- * belong to root's account, which has no bound. So each 65,536 numbers of such a range are one
+ * belong to root's account, which has no bound. So every 65,536 numbers of such a range are one
  * account, named by the first number. Numbers below 65,536 in such a range are users of the host,
  * each with its own account. Number 0 is always an account of its own.
  *

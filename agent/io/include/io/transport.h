@@ -123,15 +123,16 @@ void transport_dispatch(struct transport *transport);
  * TRANSPORT_PEER_NONE if there are too many peers, the address is invalid, or its scheme does not
  * fit the configuration of TLS. */
 uint32_t transport_peer(struct transport *transport, const char *address, const char *name);
-/* Hangs up, and stops dialling the peer. Its number may be used for another peer. Makes no
- * callback. */
+/* Hangs up, and stops dialling the peer. The number `peer` may mean another peer afterwards. Makes
+ * no callback. */
 void transport_forget(struct transport *transport, uint32_t peer);
 /* Returns whether the link to the peer is up. */
 bool transport_is_up(const struct transport *transport, uint32_t peer);
 /* For display: returns why the peer is not connected; "" if the peer is connected, or if no attempt
  * has ended yet. Valid until the next transport_dispatch(). */
 const char *transport_why_down(const struct transport *transport, uint32_t peer);
-/* Returns whether the agent's own inbox was found not to accept (inbox_unreachable). */
+/* Returns whether it was reported that the agent's own inbox does not accept (event
+ * inbox_unreachable). */
 bool transport_is_deaf(const struct transport *transport);
 /* Returns the version in use with the peer; 0 while the link is down. */
 uint32_t transport_version(const struct transport *transport, uint32_t peer);
