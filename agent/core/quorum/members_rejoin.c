@@ -241,7 +241,8 @@ void rejoin_synced(struct quorum *quorum, uint32_t voter, enum message_sync_what
         all &= rejoin->synced[p];
     }
     rejoin->synced_all = all;
-    wake_at(quorum, step_now_ns(quorum)); /* the next listing may begin, or everything is read */
+    /* read_others() begins the next listing, or finds that everything is read */
+    wake_at(quorum, step_now_ns(quorum));
 }
 
 static bool all_synced(const struct rejoin *rejoin)

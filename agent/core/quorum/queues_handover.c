@@ -17,8 +17,8 @@
  *
  * A request whose session has lapsed is not passed on. The next coordinator would take it for a
  * request that its host had just repeated, and so would the coordinator after it. A host that is
- * gone would then keep its turn through every change of coordinator. If the host is there after
- * all, it asks again, and reports how long it has waited.
+ * gone would then keep its turn through every change of coordinator. A host that is not gone asks
+ * again, and reports how long it has waited.
  *
  * Safety does not depend on a handover: an acquire may always be repeated, late or needless, and it
  * can only give the lock to its own host. A voter that is killed hands nothing over.

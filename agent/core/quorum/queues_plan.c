@@ -186,7 +186,7 @@ static enum outcome give_back(struct plan *plan, const struct queued_request *re
     return OUTCOME_GIVEN_BACK;
 }
 
-/* The only share becomes the exclusive grant, with the same version. */
+/* Makes the only share the exclusive grant, with the same version. */
 static enum outcome upgrade(const struct quorum *quorum, struct plan *plan,
                             const struct queued_request *request)
 {
@@ -219,7 +219,7 @@ static bool names_used(const struct plan *plan, const struct queued_request *req
                : request->token != 0 && request->token == token_last(plan);
 }
 
-/* The exclusive grant becomes the only share, with the same version. */
+/* Makes the exclusive grant the only share, with the same version. */
 static void downgrade(struct plan *plan, uint64_t token_used)
 {
     struct record *value = &plan->value;
@@ -284,8 +284,9 @@ static bool session_over(const struct quorum *quorum, const struct queued_reques
            request->epoch < sessions_epoch(quorum, request->agent);
 }
 
-/* Returns the exclusive grant, or the share, that the host already has; epoch 0 if it has none. If
- * it belongs to the request's session, it is the answer, whatever mode the request asks for. */
+/* Returns the exclusive grant, or the share, that the agent already has; its epoch is 0 if the
+ * agent has none. A request of the same epoch is answered with this grant, whatever mode the
+ * request asks for. */
 static struct share own_part(struct plan *plan, uint16_t agent)
 {
     struct share own = {.agent = agent};
@@ -328,8 +329,8 @@ static bool is_stale(const struct queued_request *request, const struct answered
  * through one voter or another. The end of a session does not remove this request by itself: nobody
  * asks for the end of a session that holds nothing. Without this check, the request would keep its
  * place (queues_quota.c), until in the end the lock would be granted to a host that is gone. The
- * requests of an agent that was killed are removed in the same way. If the host is there after all,
- * it asks again, and reports how long it has waited.
+ * requests of an agent that was killed are removed in the same way. A host that is not gone asks
+ * again, and reports how long it has waited.
  */
 static bool is_unseen(const struct quorum *quorum, const struct queued_request *request)
 {

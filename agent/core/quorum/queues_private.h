@@ -86,7 +86,7 @@ struct queued_request {
     uint8_t mode;    /* BREAK: whether to break at once, without a lock-delay */
     uint8_t relay;   /* the voter that passed the request on, or ACTION_NO_RELAY */
     uint8_t outcome; /* the answer that is sent when the round's value is chosen */
-    uint8_t tries;   /* ACQUIRE: enum message_tries, of its newest copy */
+    uint8_t tries;   /* ACQUIRE: enum message_tries, as in the newest copy */
     bool probes;     /* ACQUIRE with tries: the owners that block the request are to be asked */
     bool refused;    /* ACQUIRE with tries: processes that only try are answered that the lock is in
                       * use */

@@ -153,8 +153,8 @@ void sync_request(struct quorum *quorum, const struct message *message)
 /* ---- Requests ---- */
 
 /* Returns how long to wait for answers before the PULL is repeated. When it is repeated, answers to
- * the earlier PULL are dropped, because the list may have changed between the two. So a voter that
- * has not answered at all, and may be slow, gets more time with each try. */
+ * the earlier PULL are dropped, because the list may have changed between the two PULLs. So a voter
+ * that has not answered at all, and may be slow, gets more time with each try. */
 static int64_t pause_ns(const struct quorum *quorum, const struct exchange *exchange)
 {
     static const int64_t most_ns = EXCHANGE_RESEND_MAX_MS * MS_NS;

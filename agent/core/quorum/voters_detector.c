@@ -36,7 +36,7 @@ enum {
     /* The log reports that no voter is slow any more if the timeout is at most this long. */
     TIMELY_MS = QUORUM_TAKEOVER_MS + QUORUM_HEARTBEAT_MS,
     IDLE_MIN_MS = 1000, /* how long this voter coordinates nothing after a stuck round */
-    IDLE_MAX_MS = 4000, /* that time at most, if rounds get stuck again and again */
+    IDLE_MAX_MS = 4000, /* the longest such time, if rounds get stuck again and again */
 };
 
 /* Returns the second-longest measurement of the two windows together. */

@@ -48,12 +48,13 @@ struct other_voter {
 
 struct voters {
     struct other_voter others[MESSAGE_VOTERS_MAX]; /* this voter's own entry is not used */
-    uint64_t number;                               /* the last heartbeat's number */
-    int64_t sent_ns[HEARTBEATS_KEPT];              /* when each heartbeat was sent, by number */
-    int64_t next_ns;                               /* when to send the next heartbeat */
-    int64_t last_ns;                               /* when the last heartbeat was sent */
-    int64_t timeout_ns;                            /* the suspicion timeout */
-    int64_t window_ns;                             /* when the next window of measurements begins */
+    uint64_t number;                               /* the number of this voter's last heartbeat */
+    /* when each of this voter's newest heartbeats was sent, by number */
+    int64_t sent_ns[HEARTBEATS_KEPT];
+    int64_t next_ns;    /* when to send the next heartbeat */
+    int64_t last_ns;    /* when the last heartbeat was sent */
+    int64_t timeout_ns; /* the suspicion timeout */
+    int64_t window_ns;  /* when the next window of measurements begins */
     bool slow_logged;
     int64_t slept_ns;
     struct lag round_lag;
