@@ -130,7 +130,7 @@ static bool read_thread(struct litmus *litmus, char *text)
     return count > 0;
 }
 
-/* Reads a part of the outcome, such as `1:r0=2` or `word=2`. */
+/* Reads terms of the outcome, such as `1:r0=2` or `word=2`. */
 static bool read_terms(struct litmus *litmus, char *text)
 {
     char *words[WORDS_MAX];
