@@ -63,7 +63,7 @@ struct driver {
     enum renewal_state notified_state;
     uint32_t next_epoch; /* not 0: this epoch is being made durable */
     /* Sets of voters, one bit for each. */
-    uint32_t voters_up; /* this and the next two: as in the last HOST_VOTERS event */
+    uint32_t voters_up; /* this set and the next two: as in the last HOST_VOTERS event */
     uint32_t voters_heard;
     uint32_t voters_refused;
     uint32_t links_down;

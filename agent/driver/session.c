@@ -64,9 +64,10 @@ void driver_start_session(struct driver *driver, uint32_t epoch, bool adopted)
 
 /* ---- which voters answer ---- */
 
-/* Returns the voter's last reported status if it may not vote; otherwise MESSAGE_STATUS_OBSERVER or
- * 0. Until its first answer, a voter that has just started over is shown as starting over, not as
- * down. A voter whose link broke is shown as down, whatever it reported. */
+/* Returns the status of a voter that has reported that it may not vote. Without such a report,
+ * returns MESSAGE_STATUS_OBSERVER or 0, which mean the same to the callers. Until its first answer,
+ * a voter that has just started over is shown as starting over, not as down. A voter whose link
+ * broke is shown as down, whatever it reported. */
 static enum message_voter_status status_reported(const struct driver *driver, uint32_t voter)
 {
     const struct quorum *quorum = driver->config.quorum;

@@ -253,8 +253,8 @@ static bool all_synced(const struct rejoin *rejoin)
 /*
  * Begins as many listings of that voter as may run at once, and begins failed listings again. The
  * voter's marks come after its partitions. Only one voter's listing of a partition is read at a
- * time (sync.c), so each voter's listings begin with another partition. A partition that is being
- * read from another voter is tried again after the other partitions.
+ * time (sync.c), so the listings of each voter begin at a different partition. A partition that is
+ * being read from another voter is tried again after the other partitions.
  */
 static void read_voter(struct quorum *quorum, uint32_t voter)
 {
