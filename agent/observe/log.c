@@ -128,7 +128,7 @@ static bool is_plain(const char *bytes, size_t size)
     return size > 0;
 }
 
-/* Writes the character as it is written between quotes. */
+/* Writes the character in the form that it has in a quoted value. */
 static void escape(char escaped[ESCAPED_MAX], const char *bytes, const struct hfi_utf8 *unit)
 {
     if (bytes[0] == '"' || bytes[0] == '\\') {

@@ -169,7 +169,7 @@ static void *run(void *arg)
     return NULL;
 }
 
-/* ---- making it ---- */
+/* ---- starting and ending ---- */
 
 static void destroy(struct keeper *keeper)
 {

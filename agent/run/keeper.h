@@ -5,7 +5,7 @@
  * A client can punch a hole in its region, and a touch of the region then waits until the kernel
  * has punched the hole. The kernel works mapping by mapping, and a user can have millions of
  * mappings. Nothing interrupts such a touch. The loop's thread touches regions in the host core,
- * and where it checks whether a region is sound. Around these touches it lends the driver
+ * and when it checks whether a region is sound. Around these touches it lends the driver
  * (agent_lend, agent_take_back).
  *
  * If a renewal is overdue while the driver is lent, the keeper takes the driver. Until the loop's

@@ -71,8 +71,8 @@ struct loop {
     /* The state of the upkeep and of systemd's watchdog. */
     int64_t upkeep_ns;
     bool checkpoint_due;
-    uint64_t idle_commits;     /* commits at the last checkpoint */
-    uint64_t seen_commits;     /* commits at the last upkeep */
+    uint64_t idle_commits;     /* the number of commits at the last checkpoint */
+    uint64_t seen_commits;     /* the number of commits at the last upkeep */
     int64_t alive_interval_ns; /* how often to answer systemd's watchdog; 0: systemd expects no
                                 * answers */
     int64_t alive_ns;
@@ -261,8 +261,8 @@ void agent_turn_end(struct agent *agent)
 
 /* ---- what is due ---- */
 
-/* Compares the rate to which the kernel adjusts its clock with max_drift. Logs a change, and
- * informs the driver. */
+/* Checks whether the kernel adjusts the rate of its clock by more than max_drift. Logs a change,
+ * and informs the driver. */
 static void look_at_rate(struct agent *agent)
 {
     int64_t ppm;

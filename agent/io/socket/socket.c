@@ -604,7 +604,7 @@ static int make_listener(const struct socket_config *config, char *error)
     return fd;
 }
 
-/* Returns the identity of the file at the path. Called when the listener is bound to it. */
+/* Returns the identity of the file at the path; number 0 if there is none. */
 static struct socket_file file_at(const char *path)
 {
     struct stat status;
@@ -618,9 +618,9 @@ static struct socket_file file_at(const char *path)
 /*
  * Removes a listener's file. The listener must still be open: until its close the kernel gives the
  * number of its file to no other file. Another file at the path stays: if somebody removed this
- * agent's socket and the lock beside it, another agent may listen there now. Linux cannot compare
- * and remove in one step. So the other agent still loses its socket if its file is put there
- * between the two calls.
+ * agent's socket and the lock beside it, another agent may listen at the path now. Linux cannot
+ * compare and remove in one step. So the other agent still loses its socket if it makes its file
+ * between lstat() and unlink().
  */
 static void remove_file(const char *path, struct socket_file own)
 {

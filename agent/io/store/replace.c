@@ -31,8 +31,8 @@ static bool say(char *error, const char *path, const char *what)
     return false;
 }
 
-/* Reads from the old database which epoch and id the new one needs. Then closes it, which merges
- * its log into it. */
+/* Reads from the old database which epoch and id the new one needs. Then closes the old database,
+ * which merges its log into it. */
 static bool read_old(const char *path, struct store_identity *identity, char *error)
 {
     bool damaged = false;

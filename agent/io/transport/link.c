@@ -120,7 +120,8 @@ static void flight_ended(struct transport_link *link)
     if (link->flying.size > 0) {
         fly(link);
     } else if (!link->secure) {
-        release(&link->flying); /* all bytes were sent, so the kernel keeps up again */
+        release(&link->flying); /* all bytes were sent: the kernel keeps up, so the buffers are
+                                 * freed */
         release(&link->waiting);
     }
 }

@@ -65,8 +65,8 @@ void transport_op_fini(struct transport_op *op);
 /* Notes that the operation runs. Called before it is started with op->aio. quiet_size: see struct
  * transport_op. */
 void transport_op_begin(struct transport_op *op, size_t quiet_size);
-/* Returns whether the operation has not ended yet. If it has not, its end will be queued, even with
- * a quiet_size. */
+/* Returns whether the operation is still running. If it is, its end will be queued, even with a
+ * quiet_size. */
 bool transport_op_running(struct transport_op *op);
 
 #endif

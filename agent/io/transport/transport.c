@@ -3,7 +3,7 @@
  *
  * Everything here runs on the loop's thread. One epoll descriptor is readable when there is
  * something to do: a connection can receive, an operation on NNG's threads has ended (op.h), or a
- * timer is due. transport_dispatch() does all of that. link.c has the work of one connection. This
+ * timer is due. transport_dispatch() handles all three. link.c has the work of one connection. This
  * file decides which connections there are.
  *
  * A peer is dialled until there is a link. When the link breaks, its queued packets are lost (they
