@@ -52,9 +52,10 @@ enum {
     SOCKET_ACCEPTS_PER_TURN = 64, /* connections that a turn accepts and keeps */
     SOCKET_ACCEPTS_MS = 10,       /* how long a turn goes on turning further connections away */
     SOCKET_OUTPUT_MAX = 64 * 1024,
-    /* How many descriptors may be in transit on one connection: the library receives each
-     * descriptor before it makes the request that brings the next one. So all connections together
-     * have fewer descriptors in transit than RLIMIT_NOFILE should allow (unread.c). */
+    /* How many descriptors may be in transit on one connection. A small number keeps the
+     * descriptors in transit on all connections below RLIMIT_NOFILE (unread.c). It is enough,
+     * because the library receives each descriptor before it makes the request that brings the next
+     * one. */
     SOCKET_UNREAD_MAX = 2,
     SOCKET_BEHIND_MAX_PER_USER = 256, /* the most connections of one user that ended while
                                        * descriptors were unread */
