@@ -4,7 +4,7 @@
  * lost when it ends. If a person removes the socket's name, the agent serves connected clients, and
  * no other process can connect. So the agent logs a missing name while a person can still mend it.
  *
- * Upkeep looks at open descriptors only, because looking up a name may wait for a disk that does
+ * Upkeep examines open descriptors only, because looking up a name may wait for a disk that does
  * not respond.
  */
 #include "observe/files.h"

@@ -741,7 +741,7 @@ static void give_up_closing(int number)
 
 /*
  * Closing waits for NNG's threads. At this point everything is durable and sent, and the close only
- * frees memory. So an alarm ends the process after CLOSE_SECONDS, before its lease ends.
+ * frees memory. So an alarm kills the process after CLOSE_SECONDS, before the lease is over.
  */
 static void close_in_time(struct agent *agent)
 {

@@ -66,7 +66,8 @@ struct peers_view {
     bool deaf;            /* the listener accepts no connections */
     int64_t tls_begin_s;  /* since when all certificates are valid, in seconds since 1970 */
     int64_t tls_end_s;    /* when the first certificate expires, in seconds since 1970; 0: no TLS */
-    const char *tls_kept; /* why the present files were refused; NULL: the agent uses them */
+    const char *tls_kept; /* why the present files of [tls] were refused; NULL: the agent uses
+                           * them */
     int64_t refused_ns;   /* when a peer was last refused; 0: never */
     const char *refused_text;
 };

@@ -65,7 +65,7 @@ struct loop {
     bool ending;
     int exit_code;
     /* Turns. */
-    int64_t turn_ns; /* when the present turn began; 0: it is measured already */
+    int64_t turn_ns; /* when the present turn began; 0: the turn's duration is measured already */
     struct histogram turn;
     struct turns turns;
     /* The state of the upkeep and of systemd's watchdog. */

@@ -27,8 +27,8 @@
 
 enum {
     OPEN_FIRST_MS = 5000,  /* after this time the log names the cause of the wait */
-    OPEN_LATER_MS = 10000, /* after this further time the agent ends, sooner than TimeoutStartSec
-                            * (systemd/) ends it */
+    OPEN_LATER_MS = 10000, /* after this further time the agent exits, before TimeoutStartSec
+                            * (systemd/) is over */
     SWEEP_MAX = 1 << 16,
 };
 

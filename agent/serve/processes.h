@@ -19,7 +19,7 @@
  * - The process that connected has no hold, because nothing is granted before WELCOME.
  * - A process that it forked may use its connection. Holds of the forked process end with the
  *   connection, as always.
- * - If the wrong process ends, no hold of a client that keeps the rules ends.
+ * - When the wrong process exits, no client that keeps the rules loses a hold.
  * - While the wrong process lives, it keeps only ids in use. They count for the user that
  *   connected.
  * - A client that resumes never gets a wrong process: its process has had its pid since before it

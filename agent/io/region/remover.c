@@ -490,8 +490,8 @@ int remover_open_folder(struct remover *remover, const char *path, int lock, int
     return fds[0];
 }
 
-/* Waits for the child. Returns true if the child has ended, false if it is stuck (io/stuck.h). The
- * child's end closes the other end of answer. */
+/* Waits for the child. Returns true if the child has ended, false if it is stuck (io/stuck.h). When
+ * the child exits, the other socket of the pair of `answer` is closed. */
 static bool is_reached(int answer)
 {
     struct stuck stuck = {0};

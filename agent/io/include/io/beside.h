@@ -4,8 +4,8 @@
  *
  * The agent forks it before it has threads and before it opens anything. The process has /dev/null,
  * one end of a socket pair and a filter of system calls. Children of the process make the calls. So
- * neither an agent that ends nor the next agent waits for such a call. The process ends when the
- * agent closes its end of the pair, or has ended.
+ * neither an agent that ends nor the next agent waits for such a call. The process exits when the
+ * agent has closed its half of the pair, or has itself exited.
  */
 #ifndef IO_BESIDE_H
 #define IO_BESIDE_H

@@ -14,9 +14,10 @@
  *
  * The process hands the sockets to children. A child gets all waiting sockets of one user, empties
  * them one by one, so that no peer is reset, and ends. At most CLOSER_PER_USER children work for
- * one user at a time. When more sockets come, the process kills the user's oldest child, which ends
- * a wait for SO_LINGER, and the sockets wait until a child has ended. When CLOSER_SOCKETS sockets
- * wait, the process reports to the agent that it is full, and which user has most of the sockets.
+ * one user at a time. When more sockets come, the process kills the user's oldest child, because
+ * SIGKILL ends a wait for SO_LINGER. The further sockets wait until a child has exited. When
+ * CLOSER_SOCKETS sockets wait, the process reports to the agent that it is full, and which user has
+ * most of the sockets.
  *
  * The functions are for one thread.
  */

@@ -50,7 +50,7 @@ enum {
     SOCKET_TURN_MS = 10,          /* how long a turn of the loop serves the packets of one user */
     SOCKET_TURN_ALL_MS = 50,      /* how long a turn serves the packets of all users */
     SOCKET_ACCEPTS_PER_TURN = 64, /* connections that a turn accepts and keeps */
-    SOCKET_ACCEPTS_MS = 10,       /* how long a turn goes on turning further connections away */
+    SOCKET_ACCEPTS_MS = 10,       /* how long a turn goes on refusing further connections */
     SOCKET_OUTPUT_MAX = 64 * 1024,
     /* How many descriptors may be in transit on one connection. A small number keeps the
      * descriptors in transit on all connections below RLIMIT_NOFILE (unread.c). It is enough,

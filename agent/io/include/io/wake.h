@@ -23,7 +23,8 @@
 enum {
     WAKE_DEAR_MS = 2,     /* a wake that takes longer, in wall time and in processor time, is
                            * costly */
-    WAKE_LATE_MS = 10000, /* for this long after a costly wake, the thread makes all wakes */
+    WAKE_LATE_MS = 10000, /* for this long after a costly wake, the separate thread makes all wakes
+                           * of the namespace */
     WAKE_QUEUE = 4096,    /* words that may wait */
     WAKE_SPACES = 64,     /* the numbers of namespaces are below this */
 };
