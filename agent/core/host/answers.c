@@ -122,7 +122,7 @@ static void grant_apply(struct host *host, struct lock_ref at, const struct mess
         grant_amend_mode(host, at, 0, MESSAGE_MODE_SHARED, GRANT_NAMES_USED, actions);
     } else if (stays && naming == GRANT_NAMES_LAST &&
                (lock_token_last(host, at) & HFI_W_TOKEN) != HFI_W_TOKEN) {
-        /* This range does not end at the last token of the slot, so the next range fits the slot. */
+        /* This range does not end at the slot's last token, so the next range fits the slot. */
         grant_amend_mode(host, at, 0, MESSAGE_MODE_NONE, GRANT_NAMES_LAST, actions);
     }
     if (grant_longest_delay_ms(host, at, 0) > lock_covered_ms(host, at)) {

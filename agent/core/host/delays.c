@@ -4,9 +4,9 @@
 #include "locks.h"
 
 struct delays {
-    _Atomic uint16_t *notes_ms; /* outside of the host core's memory */
+    _Atomic uint16_t *notes_ms; /* borrowed, in memory that outlives the agent */
     uint32_t count;
-    bool stale; /* some notes may say too much */
+    bool stale; /* some notes may be longer than their handles' lock-delays */
     /* by note: the longest lock-delay of the handles counted so far */
     uint16_t settled_ms[HOST_DELAYS_MAX];
     uint32_t hand; /* the first handle that is not counted yet; 0: no count is under way */
@@ -100,7 +100,7 @@ bool delays_count_begin(struct host *host, uint32_t *hand)
     }
     if (delays->hand == 0) {
         memset(delays->settled_ms, 0, delays->count * sizeof(*delays->settled_ms));
-        /* if a handle goes after this point, the notes have to be counted once more */
+        /* if a noted handle ends after this point, all handles have to be counted once more */
         delays->stale = false;
     }
     *hand = delays->hand;
@@ -111,7 +111,8 @@ void delays_count_end(struct host *host, uint32_t hand)
 {
     struct delays *delays = host->delays;
     delays->hand = hand;
-    /* If the agent is killed in between, some notes say too much. seq_cst: see delay_noted_ms(). */
+    /* If the agent is killed in this loop, some notes stay too long, which is safe. seq_cst: see
+     * delay_noted_ms(). */
     for (uint32_t i = 0; hand == 0 && i < delays->count; i++) {
         if (atomic_load(&delays->notes_ms[i]) != delays->settled_ms[i]) {
             atomic_store(&delays->notes_ms[i], delays->settled_ms[i]);

@@ -2,20 +2,20 @@
  * Delays: lock-delays that outlive the agent.
  *
  * A grant covers the longest lock-delay of the lock's handles. After a restart, the agent knows all
- * handles only when the clients of the previous agent have opened theirs again. But a lock that is
- * granted earlier may be taken at once, by any process that has it open. So the longest lock-delay
- * of a lock is noted beside the regions before the OPEN that asks for it is answered. This agent
- * and the next one assume the noted lock-delay until all handles are known.
+ * handles only when the clients of the previous agent have opened their locks again. But a lock
+ * that is granted before that may be taken at once, by any process that has it open. So the longest
+ * lock-delay of a lock is noted beside the regions before the OPEN that asks for it is answered.
+ * This agent and the next one assume the noted lock-delay until all handles are known.
  *
- * There is no room for a note of each lock: all locks whose names' hashes are equal, modulo the
- * number of notes, have one note in common. So a note may say more than the handles of a lock ask
- * for, never less. A note names neither slots nor namespaces, because the next agent may number
- * them otherwise. A lock-delay that is no longer than LOCK_DELAY_UNKNOWN_MS is not noted, because
- * that much is assumed of every unknown handle.
+ * There is no room for a note of each lock. All locks whose names' hashes are equal, modulo the
+ * number of notes, share one note. So a note may say more than the handles of a lock ask for, never
+ * less. A note names neither slots nor namespaces, because the next agent may give them other
+ * numbers. A lock-delay up to LOCK_DELAY_UNKNOWN_MS is not noted, because every unknown handle is
+ * assumed to have at least that lock-delay.
  *
- * A note is lowered only when all handles have been counted again. A count begins when a noted
- * handle is gone and no handle is unknown. Each renewal counts a part of the handles; handles that
- * are opened meanwhile are counted too.
+ * A note is lowered only when all handles have been counted again. A count begins when a handle
+ * with a noted lock-delay has ended and no handle is unknown. Each renewal counts some of the
+ * handles. Handles that are opened during the count are counted too.
  *
  * No client maps these notes. Even so, the agent checks what it reads in them.
  */
@@ -29,7 +29,8 @@
 #ifndef HOST_DELAY_UNKNOWN_MS
 #define HOST_DELAY_UNKNOWN_MS 1000
 #endif
-/* The shortest lock-delay that is assumed of a handle that is not known yet: the API's default. */
+/* The shortest lock-delay that is assumed of an unknown handle, in milliseconds: the API's
+ * default. */
 enum { LOCK_DELAY_UNKNOWN_MS = HOST_DELAY_UNKNOWN_MS };
 
 struct delays;
@@ -38,10 +39,9 @@ struct delays *delays_lay_out(struct arena *arena);
 
 /* Returns whether there is memory for notes. */
 bool delays_are_noted(const struct host *host);
-/* Returns the longest lock-delay of the lock's handles that the previous agent may have confirmed.
- */
+/* Returns the longest lock-delay that a handle of the lock may have from the previous agent. */
 uint32_t delay_noted_ms(const struct host *host, struct lock_ref at);
-/* Returns the longest lock-delay that any handle may have, by the notes. */
+/* Returns the longest lock-delay that any handle of any lock may have, as the notes say. */
 uint32_t delays_longest_ms(const struct host *host);
 /* Notes delay_ms as a lock-delay of the lock. The caller has not yet answered the OPEN that asks
  * for it. */
@@ -51,14 +51,14 @@ void delay_gone(struct host *host, uint32_t delay_ms);
 /* Takes over the notes of the previous agent if its session goes on. Else clears the notes. */
 void delays_adopt(struct host *host);
 
-/* Begins or continues to count all handles again, to lower notes that say too much. The caller has
+/* Begins or continues a count of all handles, which lowers notes that are too long. The caller has
  * seen that all handles are known. Sets *hand to the first handle that is not counted yet. Returns
  * false if there is no need to count. */
 bool delays_count_begin(struct host *host, uint32_t *hand);
 /* Counts one handle's lock-delay. */
 void delays_count(struct host *host, struct lock_ref at, uint32_t delay_ms);
-/* Ends this part of the count: all handles below `hand` are counted. With 0, all handles are
- * counted, and the notes are lowered. */
+/* Says that all handles below `hand` are counted. If `hand` is 0, all handles are counted, and the
+ * notes are lowered. */
 void delays_count_end(struct host *host, uint32_t hand);
 
 #endif

@@ -38,8 +38,8 @@ void grants_name_whole_ranges(struct host *host)
 
 /*
  * Includes the handles of a client that hung up, because its process uses them until it has opened
- * the lock again. Leaves out the handles of dead clients, because the grant under which they held
- * the lock covers them.
+ * the lock again. Leaves out the handles of dead clients: if such a client held the lock, the grant
+ * of that hold covers its lock-delay.
  */
 uint16_t grant_longest_known_ms(const struct host *host, struct lock_ref at, uint32_t at_least_ms)
 {
@@ -70,10 +70,10 @@ bool grant_lacks_delay(const struct host *host, struct lock_ref at)
 }
 
 /*
- * The first grant of a lock is doubtful if it is not fresh, and may have been used before. In a
- * session that goes on, the previous agent may have returned it. If the namespace was begun anew,
- * it may have been in force in the region that was given up. A lock whose word was in force, or
- * whose last returned version is known, is not doubtful.
+ * A grant that is not fresh may have been used before. In a continued session, the previous agent
+ * may have returned the grant. In a namespace that was begun anew, the grant may have been in force
+ * in the region that was given up. If the word is in force, or the last returned version is known,
+ * there is no doubt.
  */
 bool grant_is_doubtful(const struct host *host, struct lock_ref at)
 {
@@ -87,14 +87,15 @@ bool grant_is_doubtful(const struct host *host, struct lock_ref at)
 void grant_was_in_force(struct host *host, struct lock_ref at)
 {
     struct message_order version = lock_version(host, at);
-    /* Lower than any version, but not 0, which would mean that no version is known. */
+    /* This version is lower than that of any grant, but not 0: 0 means that no version is known. */
     version.sequence = 1;
     lock_set_version(host, at, version);
 }
 
 void grant_has_returned(struct host *host, struct lock_ref at, struct message_order version)
 {
-    /* If no version was returned: lower than any version, but not 0. */
+    /* If no version was returned, sets a version that is lower than that of any grant, but not
+     * 0. */
     version.sequence += version.ballot == 0 && version.sequence == 0;
     lock_set_version(host, at, version);
 }
@@ -132,7 +133,9 @@ void grant_ask(struct host *host, struct lock_ref at, uint32_t lock_delay_ms,
     struct request *request = request_of(host, at);
     bool asked = request != NULL && !request_is_kept(host, request);
     if ((lock_state(host, at) != LOCK_IDLE && !adopted) || asked || !hub_lease_is_safe(host)) {
-        return; /* a request is under way, or the lock is asked for when the lease lasts again */
+        /* a request is under way, or the lease is not safe: the lock is asked for when it is
+         * safe again */
+        return;
     }
     if (!adopted && requests_are_many(host, at.space)) {
         ask_refused(host, at, actions);
@@ -147,7 +150,7 @@ void grant_ask(struct host *host, struct lock_ref at, uint32_t lock_delay_ms,
         request_count_ask(host, request);
     }
     struct request_terms terms = {.mode = wanted_mode(host, at, MESSAGE_MODE_EXCLUSIVE)};
-    /* An adopted lock asks for the grant that its word is in force for. */
+    /* The request for an adopted lock asks for the mode in which the lock's word is in force. */
     if (adopted && lock_mode(host, at) != HFI_GRANT_NONE) {
         terms.mode = lock_mode(host, at) == HFI_GRANT_SHARED ? MESSAGE_MODE_SHARED
                                                              : MESSAGE_MODE_EXCLUSIVE;
@@ -162,9 +165,9 @@ void grant_ask(struct host *host, struct lock_ref at, uint32_t lock_delay_ms,
     request_send(host, request, actions);
 }
 
-/* The request that is under way may ask for the wrong mode. An OPEN does not say which mode is
- * wanted, so the request may be for the exclusive grant while the first process that waits is a
- * reader. The reverse happens too, when the queue changes. */
+/* The request under way may ask for another mode than the first process of the queue needs. The
+ * OPEN for which it was sent does not say a mode, so the request asks for the exclusive grant, and
+ * the first process may be a reader. The queue may also have changed. */
 void grant_ask_anew(struct host *host, struct lock_ref at, struct host_actions *actions)
 {
     struct request *request = request_of(host, at);
@@ -238,7 +241,8 @@ void grant_give_back(struct host *host, struct lock_ref at, struct message_order
                      uint64_t token_used, struct host_actions *actions)
 {
     if (!space_is_sound(host, at.space)) {
-        /* The region is given up when this step is done; until then the lock asks for nothing. */
+        /* The region is given up when this step is done. Until then this host asks for nothing for
+         * the lock. */
         if (lock_state(host, at) != LOCK_IDLE) {
             lock_set_state(host, at, LOCK_IDLE);
         }
@@ -255,8 +259,8 @@ void grant_give_back(struct host *host, struct lock_ref at, struct message_order
     request_send(host, request, actions);
 }
 
-/* If the lock was granted since, or is being returned, the grant of that version is settled
- * already. */
+/* If the lock is granted by now, or is being returned, nothing has to be done about that
+ * version. */
 void grant_give_back_unknown(struct host *host, const struct message_name *name,
                              struct message_order version, struct host_actions *actions)
 {
@@ -272,7 +276,7 @@ void grant_give_back_unknown(struct host *host, const struct message_name *name,
         if (request != NULL) {
             request_end(host, request);
         } else if (!request_room(host)) {
-            return; /* the quorum recalls it again */
+            return; /* the quorum will recall the grant again */
         }
         grant_give_back(host, at, version, GRANT_TOKENS_ALL, actions);
     }
@@ -281,9 +285,9 @@ void grant_give_back_unknown(struct host *host, const struct message_name *name,
 /* ---- a grant that is here ---- */
 
 /*
- * Returns when the lock may be given back after a lock-delay. The next holder's host may have
- * another clock than this host. So this host counts the lock-delay longer by as much as two clocks
- * may differ.
+ * Returns when a lock that was closed may be given back. The clock of the next holder's host may
+ * run at another rate than this host's clock. So this host counts the lock-delay longer by
+ * max_drift.
  */
 static int64_t return_due_ns(const struct host *host, struct lock_ref at)
 {
@@ -301,9 +305,9 @@ static bool share_with_readers(struct host *host, struct lock_ref at, struct hos
         !hfi_share(lock_actor(host, at), at.slot, first)) {
         return false;
     }
-    /* If this AMEND is lost, the quorum still takes the grant for exclusive. That does no harm: if
-     * the other host waits to write, the next recall finds a shared grant here, and lets no further
-     * reader in. */
+    /* If this AMEND is lost, the quorum still says that the grant is exclusive. That does no harm.
+     * If the host that waits wants to write, the recall is repeated, finds a shared grant here, and
+     * lets no further reader in. */
     lock_set_mode(host, at, HFI_GRANT_SHARED);
     lock_set_recalled(host, at, false);
     grant_amend_mode(host, at, 0, MESSAGE_MODE_SHARED, whole ? GRANT_NAMES_LAST : GRANT_NAMES_USED,
@@ -311,8 +315,8 @@ static bool share_with_readers(struct host *host, struct lock_ref at, struct hos
     return true;
 }
 
-/* Refuses the tries of this host's own processes. They cannot have the lock now: the grant has to
- * go back first, and it cannot go back while other processes are inside. */
+/* Refuses the tries of this host's own processes. They cannot get the lock now, because the grant
+ * has to go back first, and it cannot go back while other processes hold the lock. */
 static void refuse_own_tries(struct host *host, struct lock_ref at)
 {
     struct hfi_awaited awaited = hfi_awaited(space_region(host, at.space), at.slot);
@@ -345,7 +349,7 @@ static bool has_readers(const struct host *host, struct lock_ref at)
            hfi_has_readers(space_region(host, at.space), at.slot, HFI_SEAT_NONE);
 }
 
-/* Returns whether the lock is used, apart from readers that are inside. */
+/* Returns whether the lock is used, not counting readers that hold it. */
 static bool is_used_to_write(const struct host *host, struct lock_ref at)
 {
     struct hfi_awaited awaited = hfi_awaited(space_region(host, at.space), at.slot);
@@ -375,7 +379,7 @@ enum grant_lending grant_lend(struct host *host, struct lock_ref at, bool to_rea
     if (reads) {
         return share_with_readers(host, at, actions) ? GRANT_LENT : GRANT_IN_USE;
     }
-    /* The recall bit keeps processes out between the look above and the swap below. */
+    /* The recall bit keeps processes out until hfi_retract() has swapped the word. */
     bool recalled = lock_is_recalled(host, at) || (atomic_load(lock_word(host, at)) & HFI_W_RECALL);
     if (!recalled) {
         hfi_recall(actor, at.slot, 0);
@@ -386,9 +390,10 @@ enum grant_lending grant_lend(struct host *host, struct lock_ref at, bool to_rea
         grant_give_back(host, at, lock_version(host, at), word_token_used(host, at), actions);
         return GRANT_LENT;
     }
-    /* The lock was taken meanwhile. Processes that saw the bit and sleep have to look again. */
+    /* The lock was taken before the recall bit was set. Processes that saw the bit and sleep have
+     * to look again. */
     if (!recalled) {
-        /* seq_cst: as every change of the word */
+        /* seq_cst, like every change of the word */
         atomic_fetch_and(lock_word(host, at), ~HFI_W_RECALL);
         hfi_rouse(actor, at.slot);
         hfi_serve(actor, at.slot);
@@ -396,8 +401,8 @@ enum grant_lending grant_lend(struct host *host, struct lock_ref at, bool to_rea
     return GRANT_IN_USE;
 }
 
-/* Returns whether no process waits to write, and processes that try to write have to be refused
- * because readers are inside. */
+/* Returns whether the processes that want to write only try, and have to be refused because readers
+ * hold the lock. Also returns true if no process wants to write any more. */
 static bool is_tried_in_vain(const struct host *host, struct lock_ref at)
 {
     const struct hfi_region *region = space_region(host, at.space);
@@ -406,10 +411,11 @@ static bool is_tried_in_vain(const struct host *host, struct lock_ref at)
 }
 
 /*
- * A shared grant. Readers are served; a writer needs another grant. A reader inside that wants to
- * write as well (hfi_upgrade) says so in its seat, and rings. It cannot leave the lock first, so
- * the grant is changed instead, if no other host shares it. The grant is not changed if the next
- * tokens need another slot: a hold cannot move there.
+ * Serves a shared grant. Readers are served; a writer needs another grant. A reader that wants to
+ * write without releasing the lock first (hfi_upgrade) says so in its seat, and rings. For such a
+ * reader, the quorum is asked to make the grant exclusive, which it does if no other host shares
+ * the grant. The quorum is not asked if the next tokens need another slot, because a hold cannot
+ * move to another slot.
  */
 static void attend_shared(struct host *host, struct lock_ref at, struct host_actions *actions)
 {
@@ -440,9 +446,10 @@ void grant_attend(struct host *host, struct lock_ref at, struct host_actions *ac
         return; /* the grant is not in force before it covers every handle's lock-delay */
     }
     if (hfi_word_mode(word) == HFI_GRANT_NONE) {
-        /* This grant is not in force yet. When it came, there was no lease under which to amend it,
-         * and the handle that it did not cover may be gone by now. (Or a process wrote over the
-         * word.) The answer to this AMEND says where the grant's tokens begin. */
+        /* The grant is not in force. When it arrived, it did not cover some handle's lock-delay,
+         * and the lease was not safe, so no AMEND was sent. That handle may have ended. (Or a
+         * process wrote over the word.) The answer to this AMEND says where the grant's tokens
+         * begin. */
         grant_amend(host, at, 0, false, actions);
         return;
     }
@@ -450,8 +457,8 @@ void grant_attend(struct host *host, struct lock_ref at, struct host_actions *ac
         hfi_recall(actor, at.slot, 0);
         word |= HFI_W_RECALL;
     }
-    /* The grant does not cover some handle's lock-delay: an AMEND was refused, or there was no
-     * lease to ask under. */
+    /* The grant does not cover some handle's lock-delay: an AMEND was refused, or was not sent
+     * because the lease was not safe. */
     if (!(word & HFI_W_RECALL) && grant_lacks_delay(host, at)) {
         grant_amend(host, at, 0, false, actions);
         return;
@@ -460,8 +467,9 @@ void grant_attend(struct host *host, struct lock_ref at, struct host_actions *ac
     bool used_up = !shared && (word & HFI_W_TOKEN) >= (lock_token_last(host, at) & HFI_W_TOKEN);
     if (used_up && (lock_token_last(host, at) & HFI_W_TOKEN) == HFI_W_TOKEN &&
         !(word & HFI_W_RECALL)) {
-        /* The next tokens need another slot, and a lock leaves its slot only when no hold is
-         * inside. So the grant goes back as if it were recalled, and the host asks for it again. */
+        /* The next tokens need another slot, and a lock leaves its slot only when no process holds
+         * it. So the grant goes back as if it were recalled, and the host asks for a grant
+         * again. */
         hfi_recall(actor, at.slot, 0);
         word |= HFI_W_RECALL;
     }

@@ -12,8 +12,8 @@
  * versions were given back already: in every state but GRANTED and AMENDING, the lock's version is
  * the last one that it returned, and no grant at or below that version counts.
  *
- * Rule 10: a lock asks again only when its give-back was acknowledged. So it does not matter in
- * which order answers, recalls and their repeats arrive:
+ * Rule 10: after a give-back, the host asks for the lock again only when the give-back was
+ * acknowledged. So it does not matter in which order answers, recalls and their repeats arrive:
  *
  *   A grant is taken only as the answer to the request that is under way.
  *   If no request is under way, a grant that nobody asked for is given back. Otherwise the answer
@@ -67,15 +67,16 @@ struct request;
 /* how often a recalled lock may still be handed over within this host */
 enum { GRANT_HANDOVERS = 16 };
 
-/* A give-back names this token as the last used one if this process has not put the grant in force.
- * It is the last token there is. An earlier process may have used any of the grant's tokens, and
- * this process cannot know which. There are enough tokens for that. */
+/* The last token there is. If this process has not put a grant in force, the give-back says that
+ * all tokens up to this one were used, because an earlier process may have used any of them. Lost
+ * tokens do no harm, because there are enough. */
 static const uint64_t GRANT_TOKENS_ALL = MESSAGE_TOKEN_LIMIT - 1;
 
 /* Which token an AMEND names: none; the last of the range; or the last one that was used. */
 enum grant_naming { GRANT_NAMES_NO_TOKEN, GRANT_NAMES_LAST, GRANT_NAMES_USED };
 
-/* Whether hosts that only try the lock can have the grant: yes; no, it is in use; not known now. */
+/* Whether hosts that only try the lock can have the grant: GRANT_UNSETTLED says that this host does
+ * not know yet. */
 enum grant_lending { GRANT_LENT, GRANT_IN_USE, GRANT_UNSETTLED };
 
 struct grants *grants_lay_out(struct arena *arena);
@@ -83,21 +84,21 @@ struct grants *grants_lay_out(struct arena *arena);
 /* Asks for the grant, if it is not here and was not asked for. */
 void grant_ask(struct host *host, struct lock_ref at, uint32_t lock_delay_ms,
                struct host_actions *actions);
-/* For a lock whose request is under way. If the queue wants another mode by now, changes the
- * request's mode. */
+/* For a lock whose request is under way. If the lock's queue wants another mode than the request,
+ * changes the request's mode. */
 void grant_ask_anew(struct host *host, struct lock_ref at, struct host_actions *actions);
-/* Asks the quorum that the grant cover at least lock_delay_ms; if `tokens`, also for the next range
- * of tokens. */
+/* Asks the quorum to make the grant cover at least lock_delay_ms. If `tokens`, also asks for the
+ * next range of tokens. */
 void grant_amend(struct host *host, struct lock_ref at, uint32_t lock_delay_ms, bool tokens,
                  struct host_actions *actions);
 /* Asks for another mode of the grant (MESSAGE_MODE_NONE: the same mode). */
 void grant_amend_mode(struct host *host, struct lock_ref at, uint32_t lock_delay_ms, uint8_t mode,
                       enum grant_naming naming, struct host_actions *actions);
-/* Gives that version of the grant back. The caller has put the word out of use, and has seen that
+/* Gives the grant of that version back. The caller has put the word out of use, and has seen that
  * there is room for a request. */
 void grant_give_back(struct host *host, struct lock_ref at, struct message_order version,
                      uint64_t token_used, struct host_actions *actions);
-/* Gives a grant back of which only the version is known, and which is not in force here. */
+/* Gives back a grant that is not in force here, and of which this host knows only the version. */
 void grant_give_back_unknown(struct host *host, const struct message_name *name,
                              struct message_order version, struct host_actions *actions);
 /* Serves, gives back or amends a grant that is here. */
@@ -105,32 +106,32 @@ void grant_attend(struct host *host, struct lock_ref at, struct host_actions *ac
 /* For a grant that another host, or the agent itself, wants back. Gives the grant back, or makes it
  * shared, as soon as that is possible. */
 void grant_attend_recalled(struct host *host, struct lock_ref at, struct host_actions *actions);
-/* Returns whether processes of this host have the lock or want it, or the lock is closed. The
+/* Returns whether processes of this host hold the lock or want it, or the lock is closed. The
  * result does not depend on the lock's grant. */
 bool grant_is_used(const struct host *host, struct lock_ref at);
-/* For a lock that another host only tries. If the grant is idle, gives it back. If that host wants
- * to read, and only readers are inside, makes the grant shared. Otherwise the grant stays as it
- * is. */
+/* For a lock that another host only tries. If the grant is idle, gives it back. If that host tries
+ * to read (to_read), and only readers hold the lock, makes the grant shared. Otherwise the grant
+ * stays as it is. */
 enum grant_lending grant_lend(struct host *host, struct lock_ref at, bool to_read,
                               struct host_actions *actions);
-/* Call it when the coordinator answers that the lock is in use on other hosts. Refuses the
- * processes that only try the lock. Ends the request if no process waits. */
+/* Handles the coordinator's answer that the lock is in use on other hosts. Refuses the processes
+ * that only try the lock. Ends the request if no process waits. */
 void grant_is_in_use(struct host *host, struct request *request, struct host_actions *actions);
-/* Call it when a coordinator of an earlier release did not understand an AMEND that names the last
- * used token. For a while, grants are made shared in the older way. */
+/* Notes that a coordinator of an earlier release did not understand an AMEND that names the last
+ * used token. For WHOLE_MS from now on, grants are made shared in the older way. */
 void grants_name_whole_ranges(struct host *host);
 
-/* Adoption: notes that the word was in force, so the previous agent had not given the grant back.
- */
+/* Adoption: notes that the lock's word was in force. So the previous agent had not given the grant
+ * back. */
 void grant_was_in_force(struct host *host, struct lock_ref at);
 /* Adoption: notes that the previous agent had returned that version, and none above it. */
 void grant_has_returned(struct host *host, struct lock_ref at, struct message_order version);
-/* Returns whether a grant of the lock that is not fresh may be one that the previous agent
- * returned, or one that was in force in a region that was given up. */
+/* Returns whether a grant of the lock would be doubtful, if it is not fresh: the previous agent may
+ * have returned it, or it may have been in force in a region that was given up. */
 bool grant_is_doubtful(const struct host *host, struct lock_ref at);
 /* Return the longest lock-delay that any handle of the lock asks for, but at least at_least_ms.
- * grant_longest_delay_ms() also counts what the previous agent's clients may have open;
- * grant_longest_known_ms() counts only the handles that this agent knows. */
+ * grant_longest_known_ms() counts only the handles that this agent knows. grant_longest_delay_ms()
+ * also counts the handles that the previous agent's clients may have. */
 uint16_t grant_longest_delay_ms(const struct host *host, struct lock_ref at, uint32_t at_least_ms);
 uint16_t grant_longest_known_ms(const struct host *host, struct lock_ref at, uint32_t at_least_ms);
 /* Returns whether the lock is granted but not in force, because its grant does not yet cover the

@@ -102,8 +102,8 @@ static void lock_link(struct host *host, uint32_t handle)
     lock_set_handles(host, at, handle);
 }
 
-/* The list of a lock has no links backwards, so that a handle stays small. The handle before this
- * one is searched for. */
+/* The list of a lock has no links backwards, so that a handle stays small. So this function
+ * searches for the handle before this one. */
 static void lock_unlink(struct host *host, uint32_t handle)
 {
     struct lock_ref at = handle_lock(host, handle);
@@ -167,7 +167,7 @@ void handle_leave(struct host *host, uint32_t handle)
     who->flags |= HANDLE_LEFT;
     who->slot = NONE;
     who->seat = HFI_SEAT_NONE;
-    who->lock_next = NONE; /* the lock and its list are forgotten */
+    who->lock_next = NONE; /* the lock was forgotten, and its list with it */
 }
 
 struct lock_ref handle_lock(const struct host *host, uint32_t handle)

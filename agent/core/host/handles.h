@@ -6,9 +6,9 @@
  * lock each handle has a holder id of its own, so a lock's word names one handle and no other. The
  * handle's id is one of its client's.
  *
- * A closed handle stays as a zombie while a word or a record may still name its id
- * (docs/PROTOCOL.md, rule 30). If the id went to another handle earlier, that handle could be
- * handed a lock that was meant for the closed one.
+ * A closed handle stays as a zombie while a word or a holder record may still name its id
+ * (docs/PROTOCOL.md, rule 30). If another handle got the id too early, a lock that was meant for
+ * the closed handle could be handed to the new handle.
  */
 #ifndef HOST_HANDLES_H
 #define HOST_HANDLES_H
@@ -20,11 +20,11 @@ struct handles;
 
 enum {
     HANDLE_USED = 1,
-    HANDLE_ZOMBIE = 2,  /* closed or its client is gone, but its ids may still be named */
-    HANDLE_LIMITED = 4, /* the handle has a seat, and its holds end at a time: limits.h lists it */
+    HANDLE_ZOMBIE = 2,  /* closed, or its client is gone, but its id may still be named */
+    HANDLE_LIMITED = 4, /* the handle has a seat, and limits.h ends its holds in time */
     HANDLE_BARGING = 8,
     HANDLE_FOUND = 16,  /* made for a survivor's limited hold; its client has not opened it yet */
-    HANDLE_STALLS = 32, /* LIMITED, and the limit is a max_stall */
+    HANDLE_STALLS = 32, /* the handle is LIMITED by a max_stall, not by a fixed lease */
     HANDLE_LEFT = 64,   /* its region was given up: the handle has no slot, no seat and no lock */
 };
 
@@ -57,7 +57,8 @@ void handle_set_delay_ms(struct host *host, uint32_t handle, uint32_t delay_ms);
 /* Return and set how long a hold by this handle may last; 0: as long as the session. */
 uint32_t handle_limit_ms(const struct host *host, uint32_t handle);
 void handle_set_limit_ms(struct host *host, uint32_t handle, uint32_t limit_ms);
-/* Return, set and clear the handle's HANDLE_... flags. No other call changes them. */
+/* handle_flags() returns the handle's HANDLE_... flags. handle_set() and handle_clear() set and
+ * clear some of them. */
 uint32_t handle_flags(const struct host *host, uint32_t handle);
 void handle_set(struct host *host, uint32_t handle, uint32_t flags);
 void handle_clear(struct host *host, uint32_t handle, uint32_t flags);
@@ -65,9 +66,9 @@ void handle_clear(struct host *host, uint32_t handle, uint32_t flags);
 /* Returns whether the handle's process may take the lock by it: the handle is not closed, and its
  * client is not dead. */
 bool handle_may_take(const struct host *host, uint32_t handle);
-/* Returns the longest lock-delay that the handle's process may rely on. A zombie may have been made
- * for a found hold, with the longest lock-delay possible. In that case the noted lock-delay
- * (delays.h) is returned if it is lower. */
+/* Returns the longest lock-delay that the handle's process may rely on. A zombie may be a handle
+ * that was made for a found hold, with the longest lock-delay there is. So for a zombie the noted
+ * lock-delay (delays.h) is returned, if it is lower. */
 uint32_t handle_noted_delay_ms(const struct host *host, uint32_t handle);
 /* Returns `handle` if the client has that handle and may use it; else NONE. */
 uint32_t handle_check_own(const struct host *host, uint32_t client, uint32_t handle);
@@ -97,7 +98,7 @@ uint32_t handles_count(const struct host *host);
 uint32_t handles_zombies(const struct host *host);
 /* Returns a bound: every used handle has a lower index. */
 uint32_t handles_end(const struct host *host);
-/* Counts some more of the handles' lock-delays for delays.h, if every handle is known. */
+/* If every handle is known, counts the lock-delays of some more handles for delays.h. */
 void handles_settle_delays(struct host *host);
 void handles_check(const struct host *host);
 

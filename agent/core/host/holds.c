@@ -18,14 +18,14 @@ uint32_t hold_delay_ms(const struct host *host, struct lock_ref at, uint32_t hol
     return handle != NONE ? handle_delay_ms(host, handle) : lock_covered_ms(host, at);
 }
 
-/* Why a hold ends, and who broke it (NULL: nobody did). */
+/* Why a hold ends, and who broke it (NULL: it was not broken). */
 struct cause {
     enum host_loss why;
     const struct hold_breaker *by;
 };
 
-/* Returns the reason in the log. This is no table of strings, because a table would be a writable
- * variable, and the core has none. */
+/* Returns the reason as the log shows it. The strings are in a switch, not in a table, because a
+ * table of strings is a writable variable, and the core has no writable variables. */
 static const char *reason_of(enum host_loss why)
 {
     switch (why) {
@@ -85,8 +85,8 @@ static void log_loss(struct host *host, struct lock_ref at, const struct cause *
 static void closing_note(const struct host *host, struct lock_ref at, uint32_t delay_ms)
 {
     if (delays_are_noted(host) && delay_noted_ms(host, at) < delay_ms) {
-        /* The lock's grant may cover more than any handle asked for, so the noted lock-delay is
-         * enough. */
+        /* The lock's grant may cover more than any handle asked for. A lock-delay that is longer
+         * than the noted one was never asked for. */
         delay_ms = delay_noted_ms(host, at);
     }
     if (delay_ms > 0) {
@@ -96,8 +96,8 @@ static void closing_note(const struct host *host, struct lock_ref at, uint32_t d
     }
 }
 
-/* Returns, and notes, until when the lock stays closed after a hold that ends now. Returns 0 if the
- * lock does not close. */
+/* Returns until when the lock stays closed after a hold that ends now, and notes that time. Returns
+ * 0 if the lock does not close. */
 static int64_t closing_end(const struct host *host, struct lock_ref at, uint32_t delay_ms)
 {
     closing_note(host, at, delay_ms);
@@ -122,8 +122,8 @@ static void evict(struct host *host, struct lock_ref at, uint32_t holder, uint64
     int64_t until_ns = closing_end(host, at, delay_ms);
     hfi_ending_note(space_region(host, at.space), at.slot, token, &ending);
     if (!hfi_evict(lock_actor(host, at), at.slot, holder, token, until_ns)) {
-        /* The hold ended by itself. hfi_evict() may have written a closing time, which this takes
-         * back. */
+        /* The hold ended by itself. hfi_evict() may have written a closing time into the region;
+         * lock_tell_closing() writes the agent's own number again. */
         lock_tell_closing(host, at);
         return;
     }
@@ -197,7 +197,7 @@ bool hold_use_up(struct host *host, struct lock_ref at, const struct hfi_range *
     const struct hfi_ending ending = ending_of(host, &cause);
     int64_t until_ns = closing_end(host, at, delay_ms);
     uint64_t before = atomic_load(lock_word(host, at));
-    /* If the word's token is in the range, no hold is lost, and no note is needed. */
+    /* If the word's token is in the range, no hold ends, and no note is needed. */
     if ((before & HFI_W_HOLDER) &&
         ((before & HFI_W_TOKEN) < range->floor || (before & HFI_W_TOKEN) > range->last)) {
         hfi_ending_note(space_region(host, at.space), at.slot, before, &ending);

@@ -32,9 +32,9 @@
 #include "watches.h"
 #include "words.h"
 
-/* How much one tick may do, and where the next step goes on. */
+/* How much work was done since the last tick, and where the next step continues. */
 struct work {
-    uint32_t opened;     /* closed locks whose time had come, since the last tick */
+    uint32_t opened;     /* the openings since the last tick, in pieces of work */
     uint32_t space_hand; /* the namespace with which the next step begins */
 };
 
@@ -146,7 +146,7 @@ static void tick(struct host *host, struct host_actions *actions)
            hub_has_room(actions)) {
         uint32_t walked = host->walked;
         attend_opening(host, opening_take(host), actions);
-        /* Openings need a bound of their own, because a client may set their times again and again.
+        /* The number of openings is bounded here, because a client may close locks again and again.
          * Limits and burials bound their work themselves. */
         host->work->opened += hub_pieces(host, walked);
     }
@@ -180,7 +180,8 @@ int64_t host_next_tick_ns(const struct host *host)
 
 /* ---- steps ---- */
 
-/* CLOSE has no answer. If the number is not one of the client's own handles, nothing happens. */
+/* Handles CLOSE, which has no answer. If the number is not one of the client's own handles, nothing
+ * happens. */
 static void close_arrived(struct host *host, uint32_t client, uint32_t number,
                           struct host_actions *actions)
 {
@@ -228,7 +229,7 @@ static void frame_arrived(struct host *host, const struct host_event *event,
         return;
     }
     case HFI_FRAME_BYE:
-        burial_death(host, client); /* the client promises to touch the region no more */
+        burial_death(host, client); /* BYE promises that the client no longer touches the region */
         return;
     case HFI_FRAME_RESUMED:
         burial_resumed(host, client);
@@ -280,8 +281,8 @@ void host_step(struct host *host, const struct host_event *event, struct host_ac
     switch (event->kind) {
     case HOST_START:
         lease_start(host, &event->as.lease);
-        /* A random number, so that no request of the previous process has the number of one of this
-         * process. */
+        /* Numbers begin at random, so that no request of the previous process has the same number
+         * as a request of this process. */
         host->last_request = event->random >> 20;
         adoption_start(host, actions);
         host->started = true;

@@ -5,7 +5,8 @@ struct host_action *hub_emit(struct host_actions *actions, enum host_action_kind
 {
     HF_CHECK(actions->count < actions->capacity);
     struct host_action *action = &actions->items[actions->count++];
-    /* The room for shares in a message is not zeroed: no message of the host core uses it. */
+    /* The message's array of shares is not zeroed, because no message of the host core has
+     * shares. */
     memset(action, 0, offsetof(struct host_action, as.send.message) + MESSAGE_BASE_SIZE);
     action->kind = kind;
     return action;

@@ -1,24 +1,25 @@
 /*
- * One step of the host core, as all its modules see it: the actions that it emits, how much room
- * the step has left, whether the lease is safe.
+ * One step of the host core, as all its modules see it: the actions that the step emits, how much
+ * room it has left, whether the lease is safe.
  *
  * A step emits a bounded number of actions. Work that may be much (watchers to notify, handles of a
  * dead client to bury) is noted and done in pieces, for as long as hub_has_room(). One piece needs
  * at most HUB_PIECE_ACTIONS and HUB_PIECE_OUTPUT.
  *
- * The hub is the foundation of all other modules. tests/house/modules says which module may call
- * which, and the lint checks it. From the roof down:
+ * All other modules call the hub. tests/house/modules says which module may call which, and the
+ * lint checks that. The modules from the top down:
  *
  *   host                                          steps, timers, dispatch
- *   adoption regions opens remote repair answers  what changes locks from outside, each for itself
- *   burials lease                                 the ends of handles and clients; of a session
- *   attend                                        what a lock needs that asked for a look
- *   grants limits words                           a grant that is here, or asked for; times; words
- *   holds slots requests pending                  taking away; names and slots; what was asked
+ *   adoption regions opens remote repair answers  each changes locks for a reason of its own
+ *   burials lease                                 the ends of handles, clients and sessions
+ *   attend                                        what the agent does when it looks at a lock
+ *   grants limits words                           a lock's grant, its limited holds, its word
+ *   holds slots requests pending                  ends of holds, slots of names, requests, OPENs
  *   handles watches openings kept delays          tables
  *   locks seats clients ringing routes listing spaces
  *
- * and beside them, deciding nothing: look, merge, publish, inspect, survey, invariants.
+ * The modules look, merge, publish, inspect, survey and invariants stand beside these and decide
+ * nothing.
  *
  * Invariants: nothing is emitted without room for it (HF_CHECK), and no module does I/O. struct
  * host has what all modules read and one file writes: the configuration, the time and the session
@@ -44,33 +45,37 @@ static const int64_t MS = 1000000;
 
 enum {
     HUB_HOLDER_IDS = 65535, /* ids 1 .. 65534 */
-    HUB_PIECE_ACTIONS = 24, /* the room that one piece of work may need */
+    HUB_PIECE_ACTIONS = 24, /* the most actions that one piece of work emits */
     HUB_PIECE_OUTPUT = 1024,
-    /* The most pieces that are done from one tick to the next, for each kind of work and each
-     * namespace. The bound is needed because a turn of the loop may have thousands of steps. */
+    /* The most pieces of each kind of work, for each namespace, from one tick to the next. A bound
+     * for each step is not enough, because the driver may do thousands of steps between two
+     * ticks. */
     HUB_PIECES_MAX = 4096,
-    /* how many handles are looked at from one tick to the next (some milliseconds) */
+    /* the most handles that work looks at from one tick to the next (which takes some
+     * milliseconds) */
     HUB_WALK_MAX = 1 << 20,
-    HUB_WALK_PIECE = HUB_WALK_MAX / HUB_PIECES_MAX, /* this many handles count as one piece */
+    /* the number of handles that count as one piece */
+    HUB_WALK_PIECE = HUB_WALK_MAX / HUB_PIECES_MAX,
 };
 
-/* Names a lock by its namespace and its slot there. */
+/* Names a lock by its namespace and its slot in that namespace's region. */
 struct lock_ref {
     uint32_t space;
     uint32_t slot;
 };
 
-/* The hub: one block of memory, in which each module has a struct that no other one looks into. */
+/* The host core's memory: one block, in which each module has a struct that no other module looks
+ * into. */
 struct host {
     struct host_config config;
     struct names *names;   /* shared with the quorum core */
     struct gossip *gossip; /* NULL: none */
     int64_t now_ns;
     bool started;
-    struct host_lease lease; /* its epoch is that of the grants */
+    struct host_lease lease; /* the session; its epoch is the epoch of all grants */
     struct host_counts counts;
     uint64_t last_request; /* the number of the last message that expects an answer */
-    uint32_t walked;       /* handles and seats that work has looked at since the last tick */
+    uint32_t walked;       /* the handles and seats that work has looked at since the last tick */
     struct work *work;
     struct spaces *spaces;
     struct locks *locks;
@@ -107,18 +112,20 @@ struct message *hub_send(struct host_actions *actions, enum message_kind kind, u
 struct host_action *hub_log(struct host_actions *actions, const char *event, int64_t number);
 /* Returns whether one more piece of work fits in this step. */
 bool hub_has_room(const struct host_actions *actions);
-/* Returns whether the session's lease lasts now. Only then a grant is asked for or put in force. */
+/* Returns whether the session's lease counts now. A grant is asked for, or put in force, only while
+ * it does. */
 bool hub_lease_is_safe(const struct host *host);
-/* Returns the session of the grants. Before START that is the session which this agent continues.
- */
+/* Returns the epoch of the session. Before START, that is the session which this agent
+ * continues. */
 uint32_t hub_session(const struct host *host);
-/* Returns by how much longer a lock-delay is counted, because another host's clock may differ. */
+/* Returns what is added to a lock-delay that is counted long, because another host's clock may run
+ * at another rate. */
 int64_t hub_counted_long_ns(const struct host *host, uint32_t delay_ms);
-/* Call it when a piece of work has ended. Returns how many pieces the work counts as. `before` is
- * host->walked when the piece began. Sets host->walked back to `before`, because the handles are
- * counted as pieces now. */
+/* Call it when some work is done. `before` is host->walked when the work began. Returns as how many
+ * pieces the work counts, and sets host->walked back to `before`, because the handles are counted
+ * as pieces now. */
 uint32_t hub_pieces(struct host *host, uint32_t before);
-/* Returns the size of a text: it ends with a zero byte, or after `max` bytes. */
+/* Returns the size of a text, which ends with a zero byte, or after `max` bytes. */
 uint32_t hub_text_size(const char *text, size_t max);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * A set of holder ids, as bits. It has room for every id that a client can have.
+ * A set of holder ids, with one bit for every id that a client can have.
  *
  * Invariants: id 0 and numbers that are no id are never in a set, so a number from a region can be
  * added without a check. The id that is given to id_set_has() is an id of a client.

@@ -4,7 +4,8 @@
  * Invariants: a question changes no lock. Each question gets one answer, in the same step. A client
  * is shown the locks of a namespace only if it may use or administer that namespace. A page of a
  * LIST has a bounded number of locks, in the order of their names. The next page begins after the
- * last name of this one, so a lock that has a name all the time is on exactly one page.
+ * last name of the page before, so a lock that keeps its slot during the listing is on exactly one
+ * page.
  */
 #ifndef HOST_INSPECT_H
 #define HOST_INSPECT_H

@@ -1,8 +1,8 @@
 /*
  * Checks that the host core's private state does not contradict itself. Every list is compared with
  * the fields of its entries, and every count is counted again. The contents of regions are not
- * looked at, because they may be anything. For tests and the simulator; each call costs as much as
- * there is state.
+ * looked at, because processes may write anything into them. For tests and the simulator: each call
+ * walks through the whole state.
  */
 #include "burials.h"
 #include "clients.h"
@@ -46,7 +46,7 @@ static void check_handle(const struct host *host, uint32_t handle)
              !lock_is_named(host, at) || delay_noted_ms(host, at) >= handle_delay_ms(host, handle));
 }
 
-/* Checks the handles of one lock. They have different ids. */
+/* Checks the handles of one lock: they have different ids. Returns how many there are. */
 static uint32_t check_lock_handles(const struct host *host, struct lock_ref at)
 {
     uint32_t count = 0;

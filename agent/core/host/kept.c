@@ -8,7 +8,7 @@ enum {
 static const uint64_t ID_LOWER = (UINT64_C(1) << ID_LOWER_BITS) - 1;
 
 struct kept {
-    struct host_kept *notes; /* by a request's index; outside of the host core's memory */
+    struct host_kept *notes; /* by a request's index; borrowed, in memory that outlives the agent */
     uint32_t count;
 };
 
@@ -29,8 +29,8 @@ void kept_write(struct host *host, uint32_t index, const struct kept_note *from)
         return; /* there is no room for a note of this request */
     }
     struct host_kept *note = &host->kept->notes[index];
-    /* seq_cst: no other process reads the note while this process lives. Whenever this process is
-     * killed, the note must be complete if since_ns is not 0. */
+    /* seq_cst: this process may be killed at any point. If since_ns is not 0, the next agent must
+     * find a complete note. No other process reads the note while this process lives. */
     atomic_store(&note->since_ns, 0);
     note->ballot = from->known ? from->returned.ballot : from->id & ID_LOWER;
     note->sequence = from->known ? from->returned.sequence : from->id >> ID_LOWER_BITS;
@@ -57,7 +57,8 @@ bool kept_read(const struct host *host, uint32_t index, struct kept_note *out)
 {
     const struct host_kept *note = &host->kept->notes[index];
     int64_t since_ns = atomic_load(&note->since_ns); /* seq_cst: see kept_write() */
-    /* Without `known`, the note has an id if the bits for it are not 0. */
+    /* If `known` is not set, the note has an id, unless `ballot`, which has the id's lower bits, is
+     * 0. */
     bool has_id = !note->known && note->ballot != 0;
     *out = (struct kept_note){
         .since_ns = since_ns,

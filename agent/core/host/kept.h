@@ -1,16 +1,16 @@
 /*
  * Kept: which grants this host waits for, noted in memory that outlives the agent.
  *
- * A host's place in a lock's queue is the time when it first asked. An agent's requests end with
- * its process. If the next agent of the session asked anew, this host would stand behind all hosts
- * that came meanwhile. So every ACQUIRE that is under way is noted beside the regions, and the next
- * agent continues it with the old time, as soon as there is a lease.
+ * Hosts wait for a lock in the order of the times at which they first asked. An agent's requests
+ * end with its process. If the next agent of the session asked anew, this host would stand behind
+ * all hosts that asked since. So every ACQUIRE that is under way is noted beside the regions. As
+ * soon as there is a lease, the next agent continues the ACQUIRE with the old time.
  *
- * Invariant: a note is there before its request is sent and until the request has ended; the note
- * is removed before anything that follows from that end is done or sent. So while the note is
- * there, no agent has put in force or returned a grant that was made for the request, and such a
- * grant need not go back for doubt (docs/PROTOCOL.md, rule 11; grants.h). One of two things shows
- * that a grant was made for the request:
+ * Invariant: a note is written before its request is sent. When the request ends, the note is
+ * removed first, before anything else is done or sent. So while the note is there, no agent has put
+ * in force or returned a grant that was made for the request. Such a grant is not doubtful
+ * (docs/PROTOCOL.md, rule 11; grants.h). One of two things shows that a grant was made for the
+ * request:
  *
  *   the version     of the last grant that went back, if the agent that wrote the note knew it. A
  *                   grant above it was made for the request. The next agent asks under an id of its
@@ -29,7 +29,7 @@
 
 struct kept;
 
-/* One note, as it is read and written. */
+/* One note, unpacked. */
 struct kept_note {
     int64_t since_ns;
     uint64_t name_hash;

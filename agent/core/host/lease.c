@@ -21,12 +21,12 @@
 enum {
     IDLE_AGE_MS = HOST_IDLE_AGE_MS,
     IDLE_AGES = 10, /* a grant whose lock no process has open goes back after IDLE_AGES ages */
-    IDLE_MAX = 64,  /* the most grants that go back at one look at all locks */
+    IDLE_MAX = 64,  /* the most grants that go back in one pass over all locks */
 };
 
 struct lease {
-    int64_t aged_ns; /* the time up to which idle ages are counted */
-    /* By slot: for how many ages no process has had the lock open. */
+    int64_t aged_ns; /* the time up to which `idle` is counted */
+    /* By slot: the number of ages (of IDLE_AGE_MS) for which no process has had the lock open. */
     uint8_t *idle[HOST_NAMESPACES_MAX];
 };
 
@@ -60,8 +60,8 @@ static bool lock_is_held(const struct host *host, struct lock_ref at)
             hfi_has_readers(space_region(host, at.space), at.slot, HFI_SEAT_NONE));
 }
 
-/* Ends all grants of the session, which is over. Returns how many holds ended, as HOST_LOSS_LAPSE
- * counts them. */
+/* Ends all grants of the session, which is over. Returns how many holds ended, counted as
+ * HOST_LOSS_LAPSE counts them. */
 static uint64_t revoke_all(struct host *host)
 {
     uint64_t before = host->counts.losses[HOST_LOSS_LAPSE];
@@ -71,9 +71,9 @@ static uint64_t revoke_all(struct host *host)
             struct lock_ref at = {i, slot};
             if (lock_is_named(host, at) && lock_state(host, at) != LOCK_IDLE) {
                 host->counts.losses[HOST_LOSS_LAPSE] += lock_is_held(host, at);
-                /* The lock opens here. The quorum counts the lock-delay from now on
-                 * (docs/PROTOCOL.md, rule 20), so a give-back in the next session need not wait for
-                 * it. */
+                /* A lock that was closed opens on this host. From now on the quorum counts the
+                 * lock-delay (docs/PROTOCOL.md, rule 20), so a give-back in the next session need
+                 * not wait for it. */
                 lock_revoke(host, at, HFI_GRANT_NONE, HFI_ENDING_SESSION);
                 lock_set_state(host, at, LOCK_IDLE);
                 lock_set_mode(host, at, HFI_GRANT_NONE);
@@ -87,8 +87,8 @@ static uint64_t revoke_all(struct host *host)
     return host->counts.losses[HOST_LOSS_LAPSE] - before;
 }
 
-/* Returns whether no process has had the lock open for long. Then the grant goes back, so that its
- * register can be deleted. */
+/* Adds `ages` to the lock's idle time. Returns whether no process has had the lock open for long.
+ * The caller then gives the grant back, so that its register can be deleted. */
 static bool grant_is_idle(struct host *host, struct lock_ref at, uint32_t ages)
 {
     uint8_t *idle = &host->lease_state->idle[at.space][at.slot];
@@ -97,7 +97,7 @@ static bool grant_is_idle(struct host *host, struct lock_ref at, uint32_t ages)
         return false;
     }
     *idle = *idle + ages < UINT8_MAX ? (uint8_t)(*idle + ages) : UINT8_MAX;
-    /* More than IDLE_AGES, because the first age may have been a short one. */
+    /* One age more than IDLE_AGES, because the first age may have been shorter than IDLE_AGE_MS. */
     return *idle > IDLE_AGES;
 }
 
@@ -157,14 +157,15 @@ void lease_changed(struct host *host, const struct host_lease *lease, struct hos
             space_publish(host, i);
         }
     }
-    /* At every renewal all locks are looked at, in case a ring did not arrive. Otherwise a process
-     * could wait for ever, for example after a refused request, or for a range of tokens that ran
-     * out while no agent was there. */
+    /* At every renewal the agent looks at all locks, because a ring may have been lost. Otherwise a
+     * process could wait for ever, for example after a refused request, or for a range of tokens
+     * that was used up while no agent ran. */
     handles_settle_delays(host);
     if (hub_lease_is_safe(host)) {
         lease_mark_wanted(host);
     }
-    if (was_safe && !hub_lease_is_safe(host)) { /* a client's own timers would notice only later */
+    if (was_safe && !hub_lease_is_safe(host)) {
+        /* the clients would notice only later, by their own timers */
         clients_poke_all(host);
     }
     if (!was_safe && hub_lease_is_safe(host)) {

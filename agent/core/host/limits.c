@@ -37,7 +37,7 @@ void limit_forget(struct host *host, uint32_t handle)
     }
 }
 
-/* Notes that the handle has to be looked at by due_ns. */
+/* Notes that the agent has to look at the handle no later than due_ns. */
 static void limit_due(struct host *host, uint32_t handle, int64_t due_ns)
 {
     int64_t *group_ns = &host->limits->group_due_ns[handle / LIMITED_GROUP];
@@ -61,9 +61,9 @@ void limit_begin(struct host *host, uint32_t handle)
 
 /*
  * Returns until when the hold in the handle's seat may last, as the seat says. The process stored
- * that time before it took the lock, so it lies at most a limit ahead of now. A time that lies
- * farther ahead is overwritten with the latest one that is possible. If each look only treated the
- * time as the latest possible one, the hold would never end.
+ * that time before it took the lock, so the time lies at most limit_ms ahead of now. A time that
+ * lies farther ahead is rubbish, and is overwritten with now + limit_ms. If it were not
+ * overwritten, each look would read it as now + limit_ms, and the hold would never end.
  */
 static int64_t limit_of_seat(const struct host *host, uint32_t handle)
 {
@@ -72,7 +72,8 @@ static int64_t limit_of_seat(const struct host *host, uint32_t handle)
     uint64_t deadline_ns = atomic_load(&seat->deadline_ns);
     uint64_t limit_ns = (uint64_t)handle_limit_ms(host, handle) * MS;
     uint64_t latest_ns = (uint64_t)ringing_clock_ns(host) + limit_ns;
-    /* seq_cst: as in hf_progress(); if it changed just now, the next look sees it */
+    /* seq_cst, as in hf_progress(). If the process has just changed the time, the swap fails, and
+     * the next look sees the new time. */
     if (deadline_ns > latest_ns &&
         atomic_compare_exchange_strong(&seat->deadline_ns, &deadline_ns, latest_ns)) {
         deadline_ns = latest_ns;
@@ -90,8 +91,8 @@ static int64_t limit_deadline(const struct host *host, uint32_t handle, uint64_t
     const struct hfi_region *region = space_region(host, at.space);
     const struct hfi_seat *seat = hfi_seat(region, handle_seat(host, handle));
     /* Reads the word before the deadline. The process stores the deadline before it takes the lock.
-     * So this deadline belongs to the word's token, or to a later one; a hold with a later token is
-     * not ended by it. */
+     * So this deadline is that of the hold with the word's token, or of a later hold. A later hold
+     * has another token, so the caller does not end it. */
     uint64_t word = atomic_load(lock_word(host, at));
     *token = word & HFI_W_TOKEN;
     uint64_t reader = atomic_load(&seat->reader);
@@ -188,11 +189,11 @@ static int64_t limit_check(struct host *host, uint32_t handle, struct host_actio
         hold_evict_reader(host, at, seat, cell, delay_ms, loss_of_limit(host, handle), actions);
     } else if (deadline_ns > 0) {
         uint64_t word = atomic_load(lock_word(host, at));
-        /* otherwise the process has a newer hold by now */
+        /* if the word names another token, the process has a newer hold */
         if (hfi_word_names(word, holder, token)) {
-            /* If the process still waits (the word named it while it stood still), the process
-             * loses its turn too. Otherwise it would be served again and again before processes
-             * that can run. */
+            /* If the process was stopped when the lock was handed to it, its seat still waits in
+             * the queue. It is taken out of the queue, too. Otherwise the lock would be handed to
+             * it again and again, before processes that can run. */
             hfi_bury_waiter(lock_actor(host, at), seat);
             hold_evict(host, at, holder, token, delay_ms, loss_of_limit(host, handle), actions);
         }
@@ -200,7 +201,7 @@ static int64_t limit_check(struct host *host, uint32_t handle, struct host_actio
     return host->now_ns + LIMIT_IDLE_CHECK_MS * MS;
 }
 
-/* Ends the holds of a group of handles whose time is over. Returns when to look at the group
+/* Ends the holds in a group of handles whose time is over. Returns when to look at the group
  * next. */
 static int64_t limits_check_group(struct host *host, uint32_t group, struct host_actions *actions)
 {
@@ -230,7 +231,8 @@ void limits_end_due(struct host *host, struct host_actions *actions)
         }
         if (*due_ns <= host->now_ns && host->walked - before < LIMITS_LOOK_MAX &&
             hub_has_room(actions)) {
-            *due_ns = INT64_MAX; /* a hand-over to a handle of this group sets the time too */
+            /* reset before the look, because a hand-over during the look may set it again */
+            *due_ns = INT64_MAX;
             int64_t looked_ns = limits_check_group(host, group, actions);
             *due_ns = looked_ns < *due_ns ? looked_ns : *due_ns;
         } else if (*due_ns <= host->now_ns && !left) {

@@ -24,7 +24,7 @@ static const uint8_t *entry_name(const void *arg, uint32_t entry, size_t *size)
 }
 
 struct listing {
-    struct order order; /* of the locks that have a name */
+    struct order order; /* the locks that have a name, in the order of their names */
 };
 
 struct listing *listing_lay_out(struct arena *arena, const struct host_config *config)
@@ -63,14 +63,15 @@ static bool begins_with(const uint8_t *name, size_t size, const struct hfi_text 
            (prefix->size == 0 || memcmp(name, prefix->bytes, prefix->size) == 0);
 }
 
-/* Moves *after behind all names of the namespace that this name is in. No name has a byte 0xff. */
+/* Sets *after to a name that follows all names of the namespace in which `name` is. No name has a
+ * byte 0xff. */
 static void skip_namespace(const struct host *host, uint32_t space, const uint8_t *name,
                            size_t size, struct message_name *after)
 {
     message_name_set(after, name, size);
     if (space != 0) {
         size_t label = hub_text_size(host->config.namespaces[space], HFI_LABEL_MAX);
-        after->bytes[label + 1] = 0xff; /* behind its slash */
+        after->bytes[label + 1] = 0xff; /* behind the label's slash */
         after->length = (uint8_t)(label + 2);
     }
 }
@@ -118,7 +119,7 @@ bool listing_next(const struct host *host, uint32_t client, const struct hfi_lis
                   const struct message_name *after, struct message_name *out)
 {
     struct message_name elsewhere;
-    struct message_name behind = *after; /* out may point to *after */
+    struct message_name behind = *after; /* a copy, because out may point to *after */
     bool here = next_here(host, client, list, behind, out);
     if (host->gossip == NULL || !next_elsewhere(host, client, list, behind, &elsewhere)) {
         return here;

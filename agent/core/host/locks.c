@@ -3,9 +3,9 @@
 
 #include "spaces.h"
 
-/* The agent's own knowledge of a slot's lock. No process sees it. */
+/* What the agent knows of a slot's lock. No process sees this. */
 struct lock {
-    uint64_t ballot : 48; /* with the sequence: lock_version() */
+    uint64_t ballot : 48; /* with `sequence`: lock_version() */
     uint64_t lock_delay_ms : 16;
     uint64_t sequence : 40;
     uint64_t state : 3; /* enum lock_state */
@@ -19,11 +19,11 @@ struct lock {
 };
 _Static_assert(sizeof(struct lock) == 32, "a lock costs 32 bytes");
 
-/* The agent's own knowledge of the lock's word. No process sees it. */
+/* What the agent knows of the lock's word. No process sees this. */
 struct word_guard {
     uint64_t floor : 40;
-    /* The time until which the lock is closed, in units that wrap (see closed_units()). 0: it is
-     * not closed. */
+    /* the time until which the lock is closed, in units that wrap (see closed_units()); 0: it is
+     * not closed */
     uint64_t closed : 21;
     uint64_t in_force : 1;
     uint64_t cells : 1;
@@ -46,8 +46,8 @@ struct locks {
 };
 
 /*
- * Which state may follow which. GRANTED and AMENDING are left by an answer of the quorum, by a
- * give-back (RETURNING), or with the session.
+ * By state: the states that may follow it. GRANTED and AMENDING end by an answer of the quorum, by
+ * a give-back (RETURNING), or with the session.
  */
 #define TO(state) (1U << (state))
 static const uint8_t transitions[] = {
@@ -113,7 +113,7 @@ uint64_t lock_hash(const struct host *host, struct lock_ref at)
     return hfi_name_hash((const char *)bytes, size);
 }
 
-/* The slot and the namespace of a name's lock, as names.h keeps them: 32 bits that are not 0. */
+/* names.h keeps the slot and the namespace of a name's lock as 32 bits that are not 0. */
 enum { SPACE_SHIFT = 22 };
 
 static uint32_t pack(struct lock_ref at)
@@ -130,7 +130,7 @@ bool lock_find(const struct host *host, const uint8_t *name, size_t size, struct
     }
     *at = (struct lock_ref){(packed - 1) >> SPACE_SHIFT,
                             (packed - 1) & ((UINT32_C(1) << SPACE_SHIFT) - 1)};
-    return space_is_used(host, at->space); /* otherwise the region is being left: regions.c */
+    return space_is_used(host, at->space); /* a region that was given up is not used: regions.c */
 }
 
 /* ---- slots ---- */
@@ -426,16 +426,16 @@ void lock_revoke(struct host *host, struct lock_ref at, enum hfi_grant mode,
 /* ---- closed ---- */
 
 /*
- * The time until which a lock is closed is the agent's own number. It is kept in units of 2^17 ns,
- * of which only the low bits are kept. They can name a moment up to two minutes ahead or behind.
- * That is enough: a lock-delay has a minute at most, and the next pass over all locks forgets times
- * that are over. The region has the same number for processes and for the next agent. This agent
- * reads it only in adoption.
+ * The agent has its own number for the time until which a lock is closed. It stores the low bits of
+ * that time, in units of 2^17 ns. These bits can express a time up to two minutes from now, before
+ * or after. That is enough: a lock-delay has a minute at most, and the next pass over all locks
+ * forgets times that are over. The region has the same time, for processes and for the next agent.
+ * This agent reads the region's time only in adoption.
  */
 enum { CLOSED_SHIFT = 17, CLOSED_BITS = 21 };
 static const int64_t CLOSED_AHEAD_MAX_MS = MESSAGE_LOCK_DELAY_MAX_MS + 1000;
 
-/* Rounded up, and never 0, which means "not closed". */
+/* Returns the time in units, rounded up. The result is never 0, which means "not closed". */
 static uint64_t closed_units(int64_t until_ns)
 {
     uint64_t units = ((uint64_t)until_ns + (UINT64_C(1) << CLOSED_SHIFT) - 1) >> CLOSED_SHIFT;
@@ -449,7 +449,8 @@ int64_t lock_closed_until_ns(const struct host *host, struct lock_ref at)
     uint64_t now = (uint64_t)host->now_ns >> CLOSED_SHIFT;
     int64_t ahead = (int32_t)((closed - (uint32_t)now) << above) / (1 << above);
     if (closed == 0 || ahead > (CLOSED_AHEAD_MAX_MS * MS) >> CLOSED_SHIFT) {
-        return 0; /* the time is long over: the agent stood still meanwhile */
+        /* no lock is closed for so long: the time is long over, and the agent has not run since */
+        return 0;
     }
     return ((int64_t)now + ahead) << CLOSED_SHIFT;
 }

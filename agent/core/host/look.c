@@ -32,7 +32,7 @@ static void fill_party(const struct host *host, struct lock_ref at, uint32_t hol
     if (seat != HFI_SEAT_NONE) {
         const struct hfi_seat *shared = hfi_seat(space_region(host, at.space), seat);
         uint32_t handle = seat_handle(host, at.space, seat);
-        /* unsigned, so that hostile bytes cannot overflow */
+        /* unsigned, so that rubbish in the region cannot overflow */
         int64_t own_ns = (int64_t)(atomic_load(&shared->deadline_ns) - (uint64_t)host->now_ns);
         bool limited = handle != NONE && (handle_flags(host, handle) & HANDLE_LIMITED);
         out->remaining_ns = limited && own_ns < out->remaining_ns ? own_ns : out->remaining_ns;
@@ -41,7 +41,7 @@ static void fill_party(const struct host *host, struct lock_ref at, uint32_t hol
     out->remaining_ns = out->remaining_ns > 0 ? out->remaining_ns : 0;
 }
 
-/* Fills in the readers that are inside: they are holders. Returns how many there are. */
+/* Fills in the readers that hold the lock. Returns how many there are. */
 static uint32_t fill_readers(const struct host *host, struct lock_ref at, uint64_t token,
                              struct hfi_party_frame *parties, uint32_t room)
 {
@@ -63,7 +63,7 @@ static uint32_t fill_readers(const struct host *host, struct lock_ref at, uint64
     return count;
 }
 
-/* Returns the seat of that holder id; HFI_SEAT_NONE: it has none. */
+/* Returns the seat of that holder id; HFI_SEAT_NONE: the id has no seat. */
 static uint32_t seat_of_holder(const struct host *host, struct lock_ref at, uint32_t holder)
 {
     struct seat_walk walk = seats_of(host, at);
@@ -87,9 +87,9 @@ void look_lock(const struct host *host, struct lock_ref at, struct hfi_lock_fram
     uint32_t used = readers < HFI_FRAME_PARTIES_MAX ? readers : HFI_FRAME_PARTIES_MAX;
     lock->state = readers ? HF_STATE_SHARED : holder ? HF_STATE_EXCLUSIVE : HF_STATE_FREE;
     lock->holder_count = used;
-    /* While readers are inside, the word may name three kinds of process: a process in the queue,
-     * which is shown as a waiter; a reader that wants to write, which is shown as the next holder;
-     * or a process that only tries, which is not shown. */
+    /* While readers hold the lock, the word may name a process in the queue, which is shown as a
+     * waiter; or a reader that wants to write, which is shown once more, as the next holder; or a
+     * process that only tries, which is not shown. */
     bool upgrades = readers > 1 && holder_seat != HFI_SEAT_NONE &&
                     (atomic_load(&hfi_seat(region, holder_seat)->reader) & HFI_CELL_COUNT);
     bool apart = holder && (!readers || upgrades);

@@ -7,7 +7,7 @@
 #include "look.h"
 #include "routes.h"
 
-enum { VIEWS_MAX = 256 }; /* how many hosts are asked about one lock */
+enum { VIEWS_MAX = 256 }; /* the most hosts whose items about one lock are merged */
 
 static struct hfi_text keep_agent(struct merged *merged, const struct message_agent *agent)
 {
@@ -29,7 +29,7 @@ static int64_t ns_of(int64_t ms)
     return ms < 0 ? -1 : ms < INT64_MAX / MS ? ms * MS : INT64_MAX;
 }
 
-/* The parties lie in one array: holders from its start, waiters from its middle. */
+/* The parties are in one array: holders from its start, waiters from its middle. */
 static struct hfi_party_frame *holder_at(struct merged *merged, uint32_t index)
 {
     return &merged->parties[index];
@@ -49,8 +49,8 @@ static void add_holder(struct merged *merged, const struct hfi_party_frame *part
     *holder_at(merged, merged->lock.holder_count++) = *party;
 }
 
-/* Puts the waiter behind those that have waited for at least as long. So the waiters of one host
- * keep their order. */
+/* Puts the waiter behind the waiters that have waited for at least as long. So the waiters of one
+ * host keep their order. */
 static void add_waiter(struct merged *merged, const struct hfi_party_frame *party)
 {
     if (merged->lock.waiter_count == HFI_FRAME_PARTIES_MAX) {
@@ -163,8 +163,8 @@ static void merge_others(const struct host *host, const uint8_t *name, size_t si
     }
 }
 
-/* Returns the voter that coordinates the lock: as the voter itself reports in gossip, or as answers
- * to requests showed. */
+/* Returns the voter that coordinates the lock, as that voter reports in gossip. If no voter reports
+ * so, returns the voter that this host takes for the coordinator (routes.h). */
 static struct hfi_text coordinator_of(const struct host *host, const uint8_t *name, size_t size,
                                       struct message_agent *out)
 {

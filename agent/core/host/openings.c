@@ -5,7 +5,8 @@
 #include "locks.h"
 
 struct openings {
-    struct heap heap; /* of locks, by item_of() */
+    /* the locks, as item_of() numbers them, by the time at which to look at them */
+    struct heap heap;
 };
 
 struct openings *openings_lay_out(struct arena *arena, const struct host_config *config)
@@ -34,17 +35,17 @@ bool opening_is_due(const struct host *host, struct lock_ref at)
 
 void opening_add(struct host *host, struct lock_ref at, int64_t due_ns)
 {
-    /* The lock's entry may be left from an earlier closing that ended before its time. The new
-     * closing may be over before the time of that entry. */
+    /* The lock may still have an entry from an earlier closing that ended before its time. The new
+     * closing may be over before the time of that old entry. */
     if (due_ns < heap_when_ns(&host->openings->heap, item_of(host, at)) ||
         !opening_is_due(host, at)) {
         heap_set(&host->openings->heap, item_of(host, at), due_ns);
     }
 }
 
-/* Takes out of the heap each lock for which stays() returns false. Empties the heap, and puts the
- * other locks back. An entry that is put back never overwrites an entry that is still to be
- * read. */
+/* Takes out of the heap each lock for which stays() returns false. It empties the heap, and puts
+ * back the locks that stay. Each entry is read before an entry that is put back can overwrite
+ * it. */
 static void openings_filter(struct host *host,
                             bool stays(const struct host *, struct lock_ref, uint32_t),
                             uint32_t space)

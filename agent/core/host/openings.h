@@ -1,11 +1,10 @@
 /*
- * Openings: which closed locks are to be looked at, and when. A lock that was closed behind a
- * holder opens when its lock-delay is over; a give-back of the lock's grant waits for that time
- * too.
+ * Openings: when the agent has to look at which closed lock. A lock that was closed behind a holder
+ * opens when its lock-delay is over. A give-back of the lock's grant waits for that time, too.
  *
  * Invariants: a lock stands in the heap at most once. Its time in the heap is never later than the
- * time that was asked for. It may be earlier, if the lock was opened before its time and closed
- * again; then the lock is put back when it is looked at.
+ * time at which it opens. The time may be earlier, if the lock was opened early and then closed
+ * again. Then the agent puts the lock back when it looks at it.
  */
 #ifndef HOST_OPENINGS_H
 #define HOST_OPENINGS_H
@@ -21,11 +20,11 @@ struct openings *openings_lay_out(struct arena *arena, const struct host_config 
 void opening_add(struct host *host, struct lock_ref at, int64_t due_ns);
 /* Returns whether the lock stands in the heap. */
 bool opening_is_due(const struct host *host, struct lock_ref at);
-/* Takes all locks out of the heap that are not closed. */
+/* Takes out of the heap all locks that are not closed. */
 void openings_forget(struct host *host);
-/* Takes all locks of that namespace out of the heap. */
+/* Takes out of the heap all locks of that namespace. */
 void openings_leave(struct host *host, uint32_t space);
-/* Returns when the first lock is to be looked at; INT64_MAX: none is. */
+/* Returns when the first lock of the heap is due; INT64_MAX: the heap is empty. */
 int64_t openings_due_ns(const struct host *host);
 /* Takes the first lock out of the heap and returns it. The heap is not empty. */
 struct lock_ref opening_take(struct host *host);

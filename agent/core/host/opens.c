@@ -17,7 +17,7 @@
 #include "spaces.h"
 
 struct opens {
-    struct id_set named; /* ids that the handles and seats of one lock have (scratch) */
+    struct id_set named; /* the ids that the handles and seats of one lock have (scratch) */
 };
 
 struct opens *opens_lay_out(struct arena *arena)
@@ -31,8 +31,9 @@ static bool handle_is_left(const struct host *host, uint32_t client)
     return handles_may_open(host, client) && handles_count(host) < host->config.limits.handles;
 }
 
-/* Collects the ids that a handle of this lock has, or a seat without a handle. One walk collects
- * all of them, because a process may open a lock as often as it likes. */
+/* Collects the ids of this lock's handles, and of its seats without a handle. One walk collects all
+ * ids. A walk for each id would take too long, because a process may open a lock as often as it
+ * likes. */
 static void collect_lock_ids(struct host *host, struct lock_ref at)
 {
     uint32_t handle = lock_handles(host, at);
@@ -50,7 +51,8 @@ static void collect_lock_ids(struct host *host, struct lock_ref at)
     }
 }
 
-/* Returns an id of the client that no handle and no seat of this lock has; 0: there is none. */
+/* Returns an id of the client that no handle and no seat of this lock has. Gives the client one
+ * more id if necessary. Returns 0 if no id is left. */
 static uint32_t handle_id(struct host *host, uint32_t client, struct lock_ref at,
                           struct host_actions *actions)
 {
@@ -94,7 +96,7 @@ static void reply_opened(struct host *host, uint32_t handle, uint64_t request,
     struct lock_ref at = handle_lock(host, handle);
     uint32_t client = handle_client(host, handle);
     struct hfi_frame frame = {.kind = HFI_FRAME_OPENED, .request = request};
-    if (!space_is_sound(host, at.space)) { /* what was written into the region may be lost */
+    if (!space_is_sound(host, at.space)) { /* the handle's seat or bits in the region may be lost */
         client_reply_done(host, client, request, HF_EUNSERVED, actions);
         return;
     }
@@ -169,17 +171,19 @@ void opens_tick(struct host *host, struct host_actions *actions)
         struct lock_ref at = handle_lock(host, open.handle);
         pending_set_due(host, i, host->now_ns + PENDING_ANSWER_MS * MS);
         if (!lock_is_granted(host, at)) {
-            pending_set_ready(host, i, open.error); /* the client waits for the grant itself */
+            /* from now on the client waits for the grant in the lock's queue */
+            pending_set_ready(host, i, open.error);
         } else if (hub_has_room(actions)) {
-            /* A hold must not begin under a grant that does not cover its lock-delay. The AMEND was
-             * not sent if the lease was not safe when the handle was opened. */
+            /* A hold must not begin under a grant that does not cover its lock-delay. So the OPEN
+             * is not answered, and the AMEND is sent if that was not possible before, because the
+             * lease was not safe. */
             grant_amend(host, at, handle_delay_ms(host, open.handle), false, actions);
         }
     }
 }
 
-/* Gives the client back a handle that it had with the previous agent, or before its connection
- * broke. Returns NONE if it had no such handle. */
+/* Gives the client the handle again that it had with the previous agent, or before its connection
+ * broke. Returns NONE if the client had no such handle. */
 static uint32_t handle_resume(struct host *host, uint32_t client, struct lock_ref at,
                               const struct hfi_open *open)
 {
@@ -188,7 +192,7 @@ static uint32_t handle_resume(struct host *host, uint32_t client, struct lock_re
         return NONE;
     }
     uint32_t handle = handle_of(host, at, open->holder);
-    if (handle != NONE) { /* the client's own, from before its connection broke */
+    if (handle != NONE) { /* a handle that the client had before its connection broke */
         if (handle_client(host, handle) != client ||
             !(handle_flags(host, handle) & (HANDLE_ZOMBIE | HANDLE_FOUND)) ||
             handle_seat(host, handle) != open->seat) {
@@ -205,7 +209,8 @@ static uint32_t handle_resume(struct host *host, uint32_t client, struct lock_re
     }
     handle = handle_new(host, client, at);
     if (handle != NONE) {
-        /* If the agent died before it answered a SEAT, the seat is this client's too. */
+        /* The previous agent may have given the client a seat, and died before it answered the
+         * SEAT. */
         uint32_t seat = seated ? open->seat : seat_orphan(host, at, open->holder);
         handle_set_holder(host, handle, open->holder);
         handle_set_seat(host, handle, seat);
@@ -326,12 +331,15 @@ void opens_open(struct host *host, uint32_t client, const struct hfi_frame *fram
     } else {
         grant_ask(host, at, delay_ms, actions);
     }
-    if (made) { /* after the request, which does not depend on the row: one commit does for both */
+    if (made) {
+        /* The request stands before the row in the list of actions, because it does not depend on
+         * the row. So it does not wait for the row's commit. */
         slot_persist(host, at, actions);
     }
     if (!granted && !pends) {
-        /* Too many OPENs wait for grants, so the client has to wait for the grant itself. If the
-         * OPEN were refused, a client that opens again what it had would lose what it holds. */
+        /* Too many OPENs wait for grants. So this OPEN is answered now, and the client waits for
+         * the grant in the lock's queue. The OPEN is not refused, because a client that opens its
+         * locks again would lose its holds. */
         reply_opened(host, handle, frame->request, actions);
     }
 }
@@ -344,7 +352,7 @@ int32_t opens_map(struct host *host, uint32_t client, const struct hfi_frame *fr
     if (error == 0) {
         error = space_error(host, index);
     }
-    /* Sends the region even if it was sent before: the client asks where this name belongs. */
+    /* Sends the region even if the client has it: MAP asks which region the name belongs to. */
     if (error == 0) {
         client_region_forget(host, client, index);
         client_set_region_request(host, client, frame->request);
@@ -372,10 +380,10 @@ void opens_seat(struct host *host, uint32_t client, const struct hfi_frame *fram
     struct lock_ref at = handle_lock(host, handle);
     if (frame->seat.flags & HFI_SEAT_SHARED) {
         lock_set_cells(host, at);
-        /* seq_cst: set before the answer; from now on writers look for readers */
+        /* seq_cst: the bit is set before the answer; from now on writers look for readers */
         atomic_fetch_or(lock_word(host, at), HFI_W_CELLS);
     }
-    /* in a region that is not sound, writers may miss this reader */
+    /* in a region that is not sound, writers may not find this reader */
     if (!space_is_sound(host, at.space)) {
         client_reply_done(host, client, frame->request, HF_EUNSERVED, actions);
         return;

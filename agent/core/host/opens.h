@@ -1,12 +1,12 @@
 /*
- * Opens: what a client asks for by OPEN, SEAT and MAP.
+ * Opens: the client's requests OPEN, SEAT and MAP.
  *
  * Within one lock each handle has a holder id of its own, so a lock's word names one handle and no
  * other. A client that opens a lock twice gets another id for the second handle.
  *
  * Rule: an OPEN is answered when the lock's grant is here and covers the handle's lock-delay, or
- * when that takes too long (pending.h). What the answer depends on is durable, or stands before the
- * answer in the list of actions.
+ * when PENDING_ANSWER_MS is over (pending.h). Every row that the answer depends on is durable, or
+ * stands before the answer in the list of actions.
  */
 #ifndef HOST_OPENS_H
 #define HOST_OPENS_H
@@ -18,20 +18,21 @@ struct opens;
 
 struct opens *opens_lay_out(struct arena *arena);
 
-/* Does what OPEN asks for. */
+/* Handles OPEN. Answers it, now or later. */
 void opens_open(struct host *host, uint32_t client, const struct hfi_frame *frame,
                 struct host_actions *actions);
-/* Does what SEAT asks for. */
+/* Handles SEAT: gives the handle a seat, and answers. */
 void opens_seat(struct host *host, uint32_t client, const struct hfi_frame *frame,
                 struct host_actions *actions);
-/* Sends the client the region of the name in MAP. Returns an error, or 0. */
+/* Handles MAP: sends the client the region to which the name belongs. Returns an error, or 0. */
 int32_t opens_map(struct host *host, uint32_t client, const struct hfi_frame *frame,
                   struct host_actions *actions);
 /* Answers the OPENs that are ready, as long as the step has room. */
 void opens_work(struct host *host, struct host_actions *actions);
 /* Returns whether OPENs are left for opens_work(). */
 bool opens_are_left(const struct host *host);
-/* Answers OPENs that took too long, or asks for their lock-delay once more. */
+/* Answers the OPENs whose time is over. If the answer would let a hold begin under a grant that
+ * does not cover its lock-delay, asks the quorum to cover it instead. */
 void opens_tick(struct host *host, struct host_actions *actions);
 /* Returns when opens_tick() is due. */
 int64_t opens_due_ns(const struct host *host);

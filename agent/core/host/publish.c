@@ -9,15 +9,15 @@
 
 enum {
     PASS_MS = 250,
-    PIECE_MS = 5,       /* between two pieces of a pass */
-    PIECE_SLOTS = 8192, /* how many words are looked at in a piece */
-    PIECE_LOCKS = 64,   /* how many locks are looked at closely in a piece */
+    PIECE_MS = 5,       /* the time between two pieces of a pass */
+    PIECE_SLOTS = 8192, /* the most words that a piece looks at */
+    PIECE_LOCKS = 64,   /* the most locks that a piece looks at closely */
 };
 
-/* The published state of the locks of one namespace, by slot. */
+/* What is published of the locks of one namespace. */
 struct publish_space {
-    uint64_t *words; /* the word when it was published last */
-    uint64_t *told;  /* bits: gossip reported the lock as in use */
+    uint64_t *words; /* by slot: the word at the last publication */
+    uint64_t *told;  /* by slot, as bits: gossip reports the lock as in use */
 };
 
 struct publish {
@@ -64,7 +64,7 @@ static void fill_holder(const struct host *host, const struct hfi_party_frame *p
                                   .held_ms = ms_of(party->elapsed_ns),
                                   .remaining_ms = -1};
     if (party->remaining_ns < host->lease.deadline_ns - host->now_ns) {
-        /* the hold has a limit, and ends before the lease does */
+        /* The hold has a limit, and ends before the lease. */
         out->remaining_ms = ms_of(party->remaining_ns);
     }
     if (size > 0) {
@@ -106,7 +106,8 @@ static bool is_of_interest(uint64_t word)
            (word & (HFI_W_CELLS | HFI_W_WAITERS | HFI_W_BARGERS | HFI_W_CLOSED));
 }
 
-/* Looks at one lock. Returns whether it was looked at closely. */
+/* Looks at one lock's word, and publishes the lock if something has changed. Returns whether the
+ * function looked at more than the word. */
 static bool publish_lock(struct host *host, struct lock_ref at)
 {
     struct publish_space *space = &host->publish->spaces[at.space];
@@ -128,7 +129,7 @@ static bool publish_lock(struct host *host, struct lock_ref at)
     if (gossip_put_lock(host->gossip, &lock, host->now_ns)) {
         space->words[at.slot] = word;
         set_told(space, at.slot, in_use(&lock));
-    } /* otherwise gossip is full, and the next pass looks at the lock again */
+    } /* else gossip is full, and the next pass looks at the lock again */
     return true;
 }
 
@@ -141,7 +142,7 @@ void publish_gone(struct host *host, struct lock_ref at)
     }
     struct gossip_lock gone = {.state = HF_STATE_FREE};
     lock_name(host, at, &gone.name);
-    /* this item replaces what was published of the lock */
+    /* the item `gone`, without holders and waiters, replaces the lock's published item */
     if (gossip_put_lock(host->gossip, &gone, host->now_ns)) {
         set_told(space, at.slot, false);
     }
