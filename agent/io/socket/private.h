@@ -38,7 +38,8 @@ struct connection {
     int unsent;          /* why connection_send() failed last, as an errno; EAGAIN: the peer does
                           * not read */
     int64_t greet_by_ns; /* when its time for HELLO is over; 0: it has sent its HELLO */
-    struct connection *silent_older; /* list of connections that have sent no HELLO */
+    struct connection *silent_older; /* the next older connection in the list of those that have
+                                      * sent no HELLO */
     struct connection *silent_newer;
     bool dropped; /* unasked packets were dropped; the handler is notified when the peer reads
                    * again */

@@ -149,9 +149,9 @@ void socket_share_charge(struct socket_share *share, int64_t cost_ns, int64_t no
 }
 
 /* Reading the thread's processor time takes longer than an honest call. So it is read only at the
- * beginning of a turn, and after a call that took long. Between two readings, the thread cannot
- * have used more processor time than wall time has passed. That bound gives the least cost of the
- * call. */
+ * beginning of a turn, and after a call that took long. Before the call began, the thread can have
+ * used at most as much processor time as wall time had passed since the last reading (sample_ns).
+ * All further processor time was used by the call. */
 int64_t socket_share_call(struct socket_share *share, int64_t began_ns, int64_t ended_ns)
 {
     struct socket_shares *shares = share->shares;
