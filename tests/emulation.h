@@ -99,7 +99,7 @@ static inline bool surplus_descriptors_are_closed(const char *what)
         .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(sent))};
     memcpy(CMSG_DATA(&control.align), sent, sizeof(sent));
     bool passed = sendmsg(pair[0], &message, 0) == 1;
-    message.msg_controllen = CMSG_SPACE(sizeof(int)); /* room for two, with the padding */
+    message.msg_controllen = CMSG_SPACE(sizeof(int)); /* room for 2 descriptors, due to padding */
     passed = passed && recvmsg(pair[1], &message, 0) == 1;
     int after = dup(pair[0]);
     close(after);

@@ -73,7 +73,7 @@ END_TEST
 static const struct {
     const char *fake;
     int status;
-    const char *found; /* must be in a line of that level */
+    const char *found; /* the finding's check and text, which follow the level in its line */
 } wrongs[] = {
     {"voters=uud", 1, "voters       c: it cannot be reached: nobody listens there"},
     {"voters=udu", 1, "voters       b: connected, but it does not answer"},

@@ -58,7 +58,7 @@ struct hf_client {
     pthread_mutex_t mutex;
     pthread_cond_t canceled;
     pthread_cond_t moved; /* asked or released has changed */
-    bool asked;           /* 1: hf_why was called */
+    bool asked;           /* hf_why was called */
     bool released;        /* hf_release was called */
     int event_fd;
     int64_t changes;

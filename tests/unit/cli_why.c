@@ -102,7 +102,7 @@ START_TEST(test_waits_for_no_answer_about_the_reason)
 }
 END_TEST
 
-/* The answer comes while CMD runs: the command does not print it. */
+/* The answer comes while CMD runs: holdfast does not print it. */
 START_TEST(test_says_nothing_after_the_lock_is_had)
 {
     struct ran ran;
@@ -154,7 +154,8 @@ START_TEST(test_says_why_lost)
     ck_assert_int_eq(ran.status, 76);
     ck_assert_str_eq(ran.err,
                      "holdfast lock: the hold of a ended: because?[1m, before the command did\n");
-    /* The answer is a reason why the command would have to wait, not why its hold ended. */
+    /* hf_why() tells why a command would have to wait, not why a hold ended. So the answer is not
+     * printed. */
     run_command("release=-4,why=1", "lock a -- true", &ran);
     ck_assert_str_eq(ran.err, "holdfast lock: the hold of a ended, before the command did\n");
 }

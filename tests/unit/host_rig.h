@@ -61,7 +61,7 @@ struct rig {
     /* the core gets the notice that a FORGET is done only when the test calls rig_forget() */
     bool forgets_late;
     uint32_t hang_ups;
-    bool fresh; /* the field `fresh` of the next grants */
+    bool fresh; /* the value of `fresh` in the next grants */
     /* leaves out the check of the invariants after each step, which would take too long */
     bool unchecked;
     uint64_t token_next;

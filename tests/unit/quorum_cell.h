@@ -161,7 +161,7 @@ uint32_t cell_coordinator_at(const struct cell *cell, uint32_t node, const char 
 /* Makes a cell in which every partition has its coordinator. */
 struct cell *cell_ready(uint32_t voters);
 
-/* Lets 20 ms pass. Without losses, all requests and answers under way have arrived then. */
+/* Lets 20 ms pass: enough for all requests under way and their answers, if none gets lost. */
 void cell_settle(struct cell *cell);
 
 #endif

@@ -286,7 +286,7 @@ START_TEST(an_impossible_ballot_is_not_promised)
 }
 END_TEST
 
-/* A voter that was up for long allows no higher ballots than a voter that has just started.
+/* A voter that has run for a long time allows no higher ballots than a voter that has just started.
  * Otherwise other voters could drive the older voter to ballots that the younger voter refuses. A
  * ballot somewhat above the bound is accepted after a while, because its sender repeats it. */
 START_TEST(voters_of_different_age_agree_about_what_is_possible)

@@ -77,7 +77,7 @@ static const char *current(const struct address_entry *entry)
     return address_current(&addresses, entry)->text;
 }
 
-/* Checks that no host has an announced address that is on trial. */
+/* Checks that the table counts no guest, trial or home of any host, and that nothing is dialled. */
 static void nothing_is_left(void)
 {
     for (uint32_t i = 0; i < ADDRESSES_HOSTS; i++) {

@@ -1,5 +1,6 @@
-/* Deletion of unused names: a majority deletes them at once, and another voter deletes them when it
- * is back. Tokens of deleted names never come again, and no name in use is deleted with them. */
+/* Deletion of unused names: a majority deletes them at once, and a voter that was away deletes them
+ * when it is back. Tokens of deleted names never come again, and no name in use is deleted with
+ * them. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -350,7 +351,7 @@ START_TEST(tokens_rise_through_it_all)
 }
 END_TEST
 
-/* Returns the voter that coordinates the names after the first coordinator. */
+/* Returns the voter that takes over the names when their coordinator is gone. */
 static uint32_t heir(void)
 {
     struct message_agent others[MESSAGE_VOTERS_MAX];
@@ -409,7 +410,7 @@ START_TEST(reading_two_voters_at_once_loses_nothing)
     ck_assert(quorum_ready(cell->nodes[away].quorum));
     ck_assert_uint_gt(floor_at(away), 0);
     for (uint32_t i = 0; i < HELD; i++) {
-        /* the holder still has the lock, so this request gets its grant again */
+        /* the holder still has the lock, so the answer to this request is the same grant */
         acquire(holder, names_used[i], 9000 + i);
         ck_assert(
             message_order_equal(granted(holder, names_used[i])->as.grant.version, versions[i]));

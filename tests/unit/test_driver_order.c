@@ -49,7 +49,7 @@ START_TEST(what_nobody_waits_for_goes_a_little_later)
     ck_assert_int_gt(due_ns, now_ns);
     ck_assert_int_le(due_ns, now_ns + 20000000);
     now_ns = due_ns - 1;
-    do_plan(steps, 2); /* leaves together with the first plan's message */
+    do_plan(steps, 2); /* this plan's message to c leaves together with the first plan's */
     driver_flush(driver);
     ck_assert_str_eq(trace, "b:accept b:accept");
     now_ns = due_ns;
@@ -332,8 +332,8 @@ static bool passes_on(enum message_kind kind, unsigned from, unsigned who)
     return trace[0] != '\0' && strcmp(trace, "message_refused") != 0;
 }
 
-/* A voter believes what another voter passes on, also the name of the asking host. Without this
- * check, an agent that is no voter could give back another host's lock. */
+/* A voter believes what another voter passes on, including the name of the asking host. Without
+ * this check, an agent that is no voter could give back another host's lock. */
 START_TEST(a_request_is_passed_on_in_its_senders_name_only)
 {
     static const enum message_kind kinds[] = {MESSAGE_ACQUIRE, MESSAGE_AMEND, MESSAGE_GIVE_BACK,

@@ -783,7 +783,7 @@ START_TEST(test_encoder_refuses)
             refused++;
         }
     }
-    /* all but DONE: the number 0, of no request, is valid in it */
+    /* all but DONE, in which the number 0 (of no request) is valid */
     ck_assert_uint_eq(refused, SAMPLE_KINDS - 1);
     memset(&frame, 0, sizeof frame);
     frame = (struct hfi_frame){.kind = 17, .request = 1};

@@ -44,7 +44,7 @@ static uint32_t ask(struct cell *cell, uint32_t to)
     for (uint32_t i = 0; i < NAMES; i++) {
         name_of(cell, to, i, name);
         cell_acquire(cell, to, to, name, 1 + i, 1, X, 0);
-        cell_run(cell, 400 * CELL_MS); /* the time of a round in which one voter does not answer */
+        cell_run(cell, 400 * CELL_MS); /* long enough even if one voter does not answer */
         uint32_t granted = cell_got_count(cell, to, MESSAGE_GRANT);
         uint32_t refused = cell_got_count(cell, to, MESSAGE_REFUSED);
         ck_assert_uint_eq(granted + refused, i + 1);

@@ -352,8 +352,9 @@ START_TEST(a_release_outweighs_an_old_deadline)
 }
 END_TEST
 
-/* The holder was stopped between the acquire and its record, and continued after the next holder
- * had finished. */
+/* The holder was stopped between the acquire and its record. It continued after its deadline (150),
+ * when the next holder already had the lock. So the record comes after a record with a higher
+ * token. */
 START_TEST(a_late_record_of_a_lost_hold_has_no_order)
 {
     log_hold(200, 300, 2, HISTORY_EXCLUSIVE, 2);
@@ -557,7 +558,7 @@ START_TEST(a_file_is_shared_with_who_attaches)
     history_add(attached, (struct history_event){.kind = HISTORY_ATTEMPT, .pid = 1, .lock = LOCK});
     ck_assert_int_eq(history_check(created, &report), 1);
     ck_assert_uint_eq(report.unserved, 1);
-    for (int i = 0; i < 1000; i++) { /* dropped records must not be written beyond the memory */
+    for (int i = 0; i < 1000; i++) { /* the history is full: further records are dropped */
         history_add(attached, (struct history_event){.kind = HISTORY_HELD, .pid = 2});
     }
     ck_assert_int_eq(history_check(created, &report), 1);

@@ -221,7 +221,7 @@ START_TEST(a_slot_is_left_when_its_tokens_end)
 }
 END_TEST
 
-/* The watcher of a lock that moves gets its changes from the new slot, too. */
+/* The watcher of a lock that moves gets the lock's changes from the new slot, too. */
 START_TEST(a_lock_that_moves_stays_watched)
 {
     uint32_t client = rig_connect(rig, HOST_MAY_USE);
@@ -465,7 +465,7 @@ START_TEST(seats_come_back_when_the_last_handle_goes)
 END_TEST
 
 /* If a namespace's region is given up, an OPEN is refused. A client without rights to the namespace
- * gets the same answer as before. */
+ * gets the same answer as from a sound region. */
 START_TEST(a_region_that_is_given_up_opens_nothing)
 {
     uint32_t user = rig_connect(rig, HOST_MAY_USE);
@@ -611,7 +611,7 @@ START_TEST(who_is_not_in_the_queue_yet_is_not_shown_as_waiting)
     ck_assert_int_eq(hfi_release(&two, writer.slot, tried.token), HFI_RELEASED);
     check_shown(client, 1, 0, 0);
     /* The writer joins the queue in three steps: it stores its ticket, it sets the waiters bit, and
-     * it is named in the word. It is shown as waiting from the second step on. */
+     * it is named in the word. The writer is shown as waiting from the second step on. */
     atomic_store(wait, ticket | HFI_WAIT_JOINING);
     check_shown(client, 1, 0, 0);
     atomic_fetch_or(&rig->region.words[writer.slot].word, HFI_W_WAITERS);

@@ -414,8 +414,8 @@ START_TEST(an_epoch_that_nobody_renewed_gives_nothing_back)
 END_TEST
 
 /* A grant that arrives in jeopardy and does not cover a handle's lock-delay is not put in force,
- * even if that handle is closed later. Once it is in force, its tokens begin above those used
- * before. */
+ * even if that handle is closed later. When an AMEND puts the grant in force, the word's next token
+ * is the first one of the grant. */
 START_TEST(a_grant_that_was_never_in_force_is_opened_above_its_tokens)
 {
     ck_assert_ptr_null(rig_open(rig, client, "a", 0));
@@ -458,7 +458,8 @@ START_TEST(a_recalled_grant_that_cannot_be_put_in_force_goes_back)
 }
 END_TEST
 
-/* A recall may overtake its grant. */
+/* A recall overtakes its grant, and is repeated. The host then gives the grant back, and does not
+ * take the grant when it arrives. */
 START_TEST(a_recall_that_overtakes_its_grant_retires_it)
 {
     ck_assert_ptr_null(rig_open(rig, client, "a", 0));
@@ -583,7 +584,7 @@ START_TEST(a_hand_over_is_counted_before_it_is_made)
 END_TEST
 
 /* Another host waits for the lock. This host's processes hand it over 16 times among themselves,
- * even if more of them wait. */
+ * even if more processes of this host wait. */
 START_TEST(a_recalled_lock_is_handed_on_sixteen_times)
 {
     enum { HAND_OVERS = 16 };
@@ -599,7 +600,7 @@ START_TEST(a_recalled_lock_is_handed_on_sixteen_times)
         cell_release(&both[i % 2], &held);
         ck_assert_uint_eq(hfi_word_holder(rig_word(rig, next->slot)), next->holder);
         ck_assert_ptr_null(rig_sent(rig, MESSAGE_GIVE_BACK));
-        /* the process has seen that it holds */
+        /* the process has seen that it holds the lock */
         atomic_store(hfi_seat_wait(&rig->region, next->seat), 0);
         held.token++;
     }

@@ -72,7 +72,7 @@ START_TEST(who_is_granted_the_lock_before_he_opened_it_again_is_closed_behind_fo
     ck_assert_uint_eq(asked_ms(), DELAY_MS);
     rig_answer(rig, rig_sent(rig, MESSAGE_ACQUIRE), MESSAGE_MODE_EXCLUSIVE, 2, 101, 200);
     ck_assert_uint_eq(hfi_word_holder(rig_word(rig, opened.slot)), opened.holder);
-    /* the waiter has read that it holds */
+    /* the waiter has read that it holds the lock */
     atomic_store(hfi_seat_wait(&rig->region, opened.seat), 0);
     rig_die(rig, client);
     ck_assert(rig_word(rig, opened.slot) & HFI_W_CLOSED);
@@ -177,7 +177,7 @@ START_TEST(a_handle_that_is_gone_is_not_counted_with)
 }
 END_TEST
 
-/* A note stays while a process may have the lock open, even over several agents. */
+/* A note stays while a process may have the lock open, even if several agents end meanwhile. */
 START_TEST(a_note_stays_until_every_handle_is_known)
 {
     (void)rig_open_granted(rig, other, "a", 0);
@@ -297,7 +297,7 @@ START_TEST(a_found_hold_closes_for_what_its_grant_covers)
     restart(true, false);
     if (_i & 2) {
         rig_pass(rig, (LIMIT_MS + 1) * RIG_MS);
-        rig_pass(rig, 2 * DELAY_MS * RIG_MS); /* the lock-delay may have been longer than that */
+        rig_pass(rig, 2 * DELAY_MS * RIG_MS); /* the agent still assumes a longer lock-delay */
         ck_assert(rig_word(rig, opened.slot) & HFI_W_CLOSED);
     }
     rig_answer(rig, rig_sent(rig, MESSAGE_ACQUIRE), MESSAGE_MODE_EXCLUSIVE, 1, 1, 100);

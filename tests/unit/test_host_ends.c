@@ -1,5 +1,5 @@
 /*
- * The host core: how holds, waits, handles, clients and sessions end. The tasks of the next agent.
+ * The host core: how holds, waits, handles, clients and sessions end, or outlast their agent.
  */
 #include <check.h>
 #include <signal.h>
@@ -507,7 +507,7 @@ START_TEST(one_namespace_leaves_requests_to_others)
     ck_assert_uint_eq(rig->send_count, 0);
     rig_grant(rig, &first, 1, 9);
     ck_assert_uint_eq(*asks, ASKS_MAX - 1);
-    /* a waiter repeats its request after the next lease */
+    /* the grant of "b" has made room for one request */
     rig_lease(rig, 1, rig->now_ns + 100000 * RIG_MS, false);
     ck_assert_ptr_null(rig_open(rig, client, "c", 0));
     ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_ACQUIRE), 1);

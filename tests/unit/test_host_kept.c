@@ -79,8 +79,7 @@ START_TEST(a_restarted_agent_asks_with_the_time_that_its_host_has_waited)
     ck_assert_uint_eq(asked()->waited_ms, WAITED_MS);
     ck_assert_uint_ne(asked()->request_id, before);
     ck_assert_int_eq(asked()->mode, MESSAGE_MODE_EXCLUSIVE);
-    /* The next agent finds no notes of its own. It still asks with the whole time that its host has
-     * waited. */
+    /* The next agent, too, asks with the whole time that its host has waited. */
     rig_pass(rig, WAITED_MS * RIG_MS);
     restart(&opened);
     ck_assert_uint_eq(asked()->waited_ms, 2 * WAITED_MS);
@@ -321,7 +320,7 @@ START_TEST(a_recall_while_a_grant_is_amended_does_not_cost_the_turn)
     struct hfi_opened opened = cell_opened_by(client);
     cell_wait_in_queue(&opened, client, false);
     const struct message first = *rig_sent(rig, MESSAGE_ACQUIRE);
-    /* with a longer lock-delay than the host's request has */
+    /* this OPEN has a longer lock-delay than the host's request has */
     ck_assert_ptr_null(rig_open(rig, other, "a", 5000 * RIG_MS));
     rig_answer(rig, &first, MESSAGE_MODE_EXCLUSIVE, 1, 1, 100);
     ck_assert_int_eq(hfi_word_mode(rig_word(rig, opened.slot)), HFI_GRANT_NONE);

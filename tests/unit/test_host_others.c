@@ -481,8 +481,8 @@ START_TEST(a_recall_of_an_adopted_lock_waits_for_its_holder)
 END_TEST
 
 /* No process holds the lock, so the host asks the quorum for nothing until a process wants the
- * lock. Tokens of the grant may have been used, so the host then believes only the quorum's
- * range. */
+ * lock. Tokens of the grant may have been used, so the host then uses only the range that the
+ * quorum names. */
 START_TEST(an_adopted_lock_that_is_free_gives_back_all_its_tokens)
 {
     struct hfi_held held;
@@ -513,8 +513,8 @@ START_TEST(an_adopted_lock_that_is_free_is_asked_for_when_it_is_wanted)
 }
 END_TEST
 
-/* The agent made its grant shared for another host's readers. It dies before it knows whether the
- * quorum got its message. If `reads`, a reader is still inside. */
+/* The agent made its grant shared for another host's readers. The agent dies before it knows
+ * whether the quorum got its AMEND. If `reads`, a reader still holds the lock. */
 static struct hfi_opened die_in_a_downgrade(bool reads)
 {
     struct hfi_held held;

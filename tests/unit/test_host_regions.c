@@ -1,6 +1,6 @@
 /*
- * The host core gives a region up. Until the namespace begins anew, the core passes on nothing
- * about it. Then the earlier grants go back. The test plays the quorum.
+ * The host core gives a region up. Until the namespace begins anew, the core sends no message about
+ * its locks. Then the earlier grants go back. The test plays the quorum.
  */
 #include "host_cell.h"
 

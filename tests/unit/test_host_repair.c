@@ -55,7 +55,8 @@ START_TEST(records_of_a_namespace_pin_its_own_dead_alone)
     rig_pass(rig, 3000 * RIG_MS);
     ck_assert_uint_eq(handles_count(rig->host), handles);
     ck_assert_uint_eq(rig->forgotten, 1);
-    /* A record keeps ids of its own region in use while its process lives. */
+    /* While a process lives, an id that its record names stays in use, if the id is of the same
+     * region. */
     die_waiting("a", &rig->region, mine.holder);
     rig_pass(rig, 3000 * RIG_MS);
     ck_assert_uint_eq(handles_count(rig->host), handles + 1);
@@ -262,8 +263,8 @@ START_TEST(a_token_below_what_was_seen)
     heal();
     more_tokens();
     ck_assert_uint_gt(assert_free(), token);
-    /* The grant goes back before the agent looks at the lock. The give-back counts the forged token
-     * as used. */
+    /* A recall comes before the agent has looked at the lock. The give-back counts all tokens that
+     * were used, although the forged token is lower. */
     heal();
     token = assert_free();
     heal();

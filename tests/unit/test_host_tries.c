@@ -44,7 +44,8 @@ static struct waiter opens(uint32_t who)
     return (struct waiter){.opened = cell_opened_by(who)};
 }
 
-/* The waiter tries the lock. The first slice of its wait ends without an answer. */
+/* The waiter tries the lock. Its first call of hfi_wait_exclusive() or hfi_wait_shared() ends
+ * without an answer. */
 static void tries(struct waiter *waiter, uint32_t who, bool shared)
 {
     waiter->opened.seat = rig_seat(rig, who, waiter->opened.handle, shared);
@@ -120,8 +121,8 @@ START_TEST(a_try_has_the_grant_that_was_idle)
 }
 END_TEST
 
-/* A try keeps its place in the queue from one slice of its wait to the next, so the host sends one
- * request for it. */
+/* A try keeps its place in the queue from one hfi_wait_exclusive() to the next, so the host sends
+ * one request for all these calls. */
 START_TEST(a_slow_answer_finds_the_try_that_it_is_for)
 {
     struct waiter waiter = opens_in_vain(client);
@@ -187,7 +188,7 @@ START_TEST(who_waits_is_not_refused)
 END_TEST
 
 /* A second process has joined the queue. Its ring has not arrived when the answer to the first
- * process comes. */
+ * process comes. The request goes on for the second process. */
 START_TEST(who_comes_with_the_answer_keeps_the_request)
 {
     struct waiter first = opens_in_vain(client);
@@ -206,8 +207,8 @@ START_TEST(who_comes_with_the_answer_keeps_the_request)
 }
 END_TEST
 
-/* A process that waited has left. The next copy of the request says that only tries wait, so the
- * coordinator refuses it if it would have to wait. */
+/* A process that waited has left. The next copy of the request says that only tries wait. So the
+ * coordinator refuses the request if the lock is in use. */
 START_TEST(a_request_that_nobody_waits_for_any_more_ends)
 {
     struct waiter waiter = opens_in_vain(client);
@@ -368,8 +369,8 @@ START_TEST(a_grant_on_its_way_is_in_use)
 }
 END_TEST
 
-/* No process here wants the lock any more, so a grant on its way does not count as in use. Only
- * when the grant has come, the host decides whether it is idle. */
+/* No process here wants the lock any more, so a grant on its way does not count as in use. After
+ * the grant has come, the host decides whether it is idle. */
 START_TEST(a_grant_on_its_way_to_nobody_is_not_in_use)
 {
     (void)opens(client);

@@ -155,8 +155,8 @@ START_TEST(an_orderly_end_writes_the_last_deadline)
 }
 END_TEST
 
-/* In between, an agent had this session whose release writes only the file `lease`, not the page.
- * Its give-backs are not in the notes. */
+/* In between, another agent had this session. Its release writes only the file `lease`, not the
+ * page, so its give-backs are not in the notes. */
 START_TEST(what_was_kept_before_one_that_knows_no_page_is_forgotten)
 {
     live();
@@ -197,7 +197,7 @@ static void assert_kept_without(int64_t unsaid_ns, int64_t last_ns)
 }
 
 /* An agent runs after an agent of another release, and is killed before its first promise. The next
- * agent still finds the lock-delay that it noted. */
+ * agent still finds the lock-delay that the killed agent noted. */
 START_TEST(lock_delays_are_not_lost_before_the_first_promise)
 {
     live();

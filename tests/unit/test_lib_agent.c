@@ -356,7 +356,8 @@ START_TEST(a_lease_beyond_the_ttl_counts_nowhere_and_never)
     ck_assert_int_eq(hf_acquire(held[0], HF_EXCLUSIVE, 0, NULL), 0);
     ck_assert_int_eq(hf_acquire(held[1], HF_SHARED, 0, NULL), 0);
     agent_stop(&agent);
-    /* At the second look the word's deadline is so near that it would look right. */
+    /* The second look comes 120 ms later. By its deadline alone, the forged lease would then look
+     * right. */
     forge_lease(LONG_TTL_NS + 100 * MS);
     for (int look = 0; look < 2; look++) {
         for (int i = 0; i < 2; i++) {
@@ -382,7 +383,7 @@ START_TEST(a_lease_beyond_the_ttl_counts_nowhere_and_never)
 }
 END_TEST
 
-/* Checks that a release returns that the hold did not count. */
+/* A release under a forged lease reports that the hold was lost. */
 START_TEST(a_release_under_a_forged_lease_says_that_it_was_lost)
 {
     hf_lock *lock = NULL;

@@ -380,7 +380,7 @@ START_TEST(cancel_ends_every_wait_on_the_handle)
     ck_assert_int_eq(hf_acquire(mine, HF_EXCLUSIVE, 0, NULL), 0);
     struct attempt attempts[2] = {
         {.lock = theirs, .mode = HF_EXCLUSIVE, .timeout_ns = -1},
-        /* waits for the handle's claim */
+        /* this attempt waits for the handle's claim, not in the queue */
         {.lock = theirs, .mode = HF_SHARED, .timeout_ns = 60 * S},
     };
     pthread_t threads[2];

@@ -359,7 +359,7 @@ static void evict(hf_lock *lock)
     ck_assert(agent_evict(&agent, "a", 60 * S));
 }
 
-/* Marks the hold as lost, as when an agent starts without knowing it. */
+/* Marks the hold as lost, as when a new agent does not know the hold. */
 static void forget(hf_lock *lock)
 {
     hold_mark_lost(lock, atomic_load(&lock->hold.number));

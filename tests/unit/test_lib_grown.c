@@ -88,7 +88,7 @@ START_TEST(holds_and_events_are_as_they_were)
 }
 END_TEST
 
-/* Of a struct that begins with its size, the library reads only that many bytes. The bytes behind
+/* The size at the head of a struct says how many bytes of it the library reads. The bytes behind
  * them belong to the program, and are not 0 here. */
 START_TEST(options_are_read_to_their_ends)
 {

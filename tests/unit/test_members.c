@@ -45,7 +45,7 @@ static uint64_t use(const char *name, uint64_t id)
     cell->nodes[owner].inbox_count = 0;
     cell_acquire(cell, owner, owner, name, id, 1, MESSAGE_MODE_EXCLUSIVE, 0);
     /* A voter that starts over takes the ballot of every partition from its owner. The owner learns
-     * of this now. */
+     * of this during these 500 ms. */
     cell_run(cell, 500 * CELL_MS);
     const struct message *grant = cell_got(cell, owner, MESSAGE_GRANT);
     ck_assert_ptr_nonnull(grant);
@@ -216,7 +216,7 @@ START_TEST(old_copy_without_a_commit_is_refused)
 }
 END_TEST
 
-/* In the copy the store has not voted yet, but the store has voted since. */
+/* The copy is from before the store's first vote, but the store has voted since. */
 START_TEST(old_copy_of_a_store_that_started_over_is_refused)
 {
     static struct cell_disk copy;
@@ -333,7 +333,7 @@ START_TEST(starting_over_forgets_nothing)
     cell_wipe(cell, lost, true);
     cell_start(cell, lost);
     cell_run(cell, 3000 * CELL_MS);
-    ck_assert_int_eq(status(lost), MESSAGE_STATUS_REJOINING); /* it needs both other voters */
+    ck_assert_int_eq(status(lost), MESSAGE_STATUS_REJOINING); /* both other voters are needed */
     cell_start(cell, away);
     cell_run(cell, 5000 * CELL_MS);
     expect_voting();

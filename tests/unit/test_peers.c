@@ -227,8 +227,8 @@ START_TEST(an_alternating_load_does_not_keep_the_lock)
 }
 END_TEST
 
-/* The guard counts a stranger if a worker enters or leaves while a worker is inside that the lock
- * should exclude. */
+/* The guard counts a stranger if a worker enters or leaves while another worker is inside, and the
+ * lock should keep these two apart. */
 START_TEST(a_stranger_inside_is_seen)
 {
     struct guard guard = {0};

@@ -694,7 +694,7 @@ START_TEST(many_wait_for_their_times)
         name[2] = (char)('0' + i % 10);
         cell_other_give_back(cell, "holder", 0, name, 100 + i, 1, versions[i]);
         cell_settle(cell);
-        bool served = false; /* or granted earlier, if the holder's session ended */
+        bool served = false; /* the grant may have come before the give-back */
         for (uint32_t at = 0; at < cell->nodes[0].inbox_count; at++) {
             const struct message *message = &cell->nodes[0].inbox[at];
             served = served ||
@@ -801,7 +801,7 @@ END_TEST
 
 /* Node 1 has a value of a name, with sequence 3 of a ballot. Node 2 has a checkpoint up to sequence
  * checkpoint_sequence of that ballot, but not the name. Node 0 is down. The coordinator gets a
- * request for the name before it has read all registers. Returns the first token of its grant. */
+ * request for the name before it has read all registers. Returns the first token of the grant. */
 static uint64_t first_token(uint32_t coordinator, uint64_t checkpoint_sequence, bool found)
 {
     struct cell *cell = cell_ready(3);

@@ -358,8 +358,8 @@ START_TEST(a_lock_delay_outlasts_nine_tenths_of_it_by_the_slowest_clock)
 }
 END_TEST
 
-/* While the coordinator's clock is off, the lock stays closed. Afterwards a whole lock-delay
- * follows. */
+/* While the coordinator's clock runs at a wrong rate, the lock stays closed. Afterwards a whole
+ * lock-delay follows. */
 START_TEST(a_lock_delay_is_counted_by_a_clock_that_is_well)
 {
     struct cell *cell = cell_ready(3);
@@ -681,8 +681,8 @@ START_TEST(a_round_ends_when_the_own_acceptor_has_its_value)
 }
 END_TEST
 
-/* A voter that is not the coordinator passes a request on, and the answer comes back through it. So
- * a host is served even if it and the coordinator cannot reach each other. */
+/* A voter that is not the coordinator passes a request on to the coordinator, and passes the answer
+ * back. So a host is served even if the host and the coordinator cannot reach each other. */
 START_TEST(passed_on_to_the_coordinator)
 {
     struct cell *cell = cell_ready(3);
@@ -699,7 +699,7 @@ START_TEST(passed_on_to_the_coordinator)
     cell_give_back(cell, host, other, "a", 2, 1, grant->as.grant.version, 5);
     cell_settle(cell);
     ck_assert_ptr_nonnull(cell_got(cell, host, MESSAGE_GIVE_BACK_ACK));
-    /* A voter's own host asks its own voter. */
+    /* The host of a voter asks this voter, which passes the request on. */
     cell_acquire(cell, other, other, "a", 1, 1, X, 0);
     cell_settle(cell);
     ck_assert_uint_eq(granted(cell, other, 1)->token_first, 6);
@@ -727,7 +727,7 @@ START_TEST(not_the_owner_names_it)
     ck_assert_uint_eq(no->reason, MESSAGE_REFUSED_NOT_OWNER);
     ck_assert_int_eq(memcmp(&no->owner, &cell->config.voters[owner], sizeof(no->owner)), 0);
     ck_assert_ptr_null(cell_got(cell, host, MESSAGE_GRANT));
-    /* Nor may a stranger ask in the name of another host. */
+    /* A stranger must not ask in the name of another host, either. */
     cell->nodes[host].inbox_count = 0;
     message_agent_set(&message.from, "stranger", 8);
     cell_send(cell, owner, owner, &message);

@@ -54,7 +54,7 @@ static void teardown(void)
     region_file_drop(&file, folder_fd);
     region_file_close(&file);
     ck_assert_int_eq(close(folder_fd), 0);
-    ck_assert_int_eq(rmdir(folder), 0); /* so nothing else is in the folder */
+    ck_assert_int_eq(rmdir(folder), 0); /* fails if anything else is in the folder */
 }
 
 static void create(void)
@@ -83,7 +83,7 @@ static void is_not_made(const char *why)
     ck_assert_int_eq(errno, ENOENT);
 }
 
-/* Punches a hole at the end of the region, which was not used yet. */
+/* Punches a hole into the last pages of the region, which no process has used yet. */
 static void punch(void)
 {
     off_t at = (off_t)(file.region.size - HOLE) & ~(off_t)(PAGE - 1);

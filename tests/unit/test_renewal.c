@@ -226,7 +226,7 @@ START_TEST(who_is_connected_anew_is_renewed_with)
 }
 END_TEST
 
-/* An answer from before the present connection does not show that the voter is up. After it
+/* An answer from before the present connection does not show that a voter is up. After a voter
  * connects, the host soon and repeatedly sends it a renewal, but not for ever. */
 START_TEST(up_is_who_answered_since_it_was_connected)
 {
@@ -337,7 +337,7 @@ START_TEST(an_epoch_that_the_voters_know_is_not_begun_again)
     ack_as(0, id, false, 4, 0);
     ack_as(0, id, false, 9, 0); /* a second answer of the same voter makes no majority */
     ck_assert_int_eq(renewal_state(&renewal, now), RENEWAL_JEOPARDY);
-    /* this answer does not name the highest epoch */
+    /* this is an answer about epoch 4, not about the highest epoch */
     ack_as(1, id, true, 0, 4);
     ck_assert_int_eq(renewal_state(&renewal, now), RENEWAL_JEOPARDY);
     ack_as(2, id, false, 1, 0);

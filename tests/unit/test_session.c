@@ -215,7 +215,7 @@ START_TEST(marked_is_dead_for_ever)
     ack = renew(cell, 4, 5, (struct message_echo){0});
     ck_assert_uint_eq(ack->dead_epoch, 4);
     ck_assert(!renew(cell, 4, 6, ack->echo)->extended);
-    ck_assert(ask(cell, MESSAGE_MARK, 3).answer.yes); /* the coordinator asks again at once */
+    ck_assert(ask(cell, MESSAGE_MARK, 3).answer.yes); /* the mark of epoch 4 includes epoch 3 */
     echo = renew(cell, 5, 7, (struct message_echo){0})->echo;
     ck_assert(renew(cell, 5, 8, echo)->extended);
     cell_destroy(cell);

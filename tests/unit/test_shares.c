@@ -219,7 +219,7 @@ START_TEST(lock_delays_of_shares_run_together)
 }
 END_TEST
 
-/* After a session expired, writers wait for its lock-delay, but readers do not. */
+/* After a session has expired, writers wait for the lock-delay of its share, but readers do not. */
 START_TEST(a_dead_reader_keeps_no_reader_out)
 {
     struct cell *cell = cell_ready(3);
@@ -327,7 +327,7 @@ START_TEST(only_share_becomes_exclusive)
     ck_assert(message_order_equal(recall->as.version.version, second.version));
     ck_assert_ptr_null(cell_got(cell, 0, MESSAGE_RECALL));
     give_back(cell, 1, 2, second.version);
-    for (uint32_t i = 0; i < 2; i++) { /* the second time it is a repeat */
+    for (uint32_t i = 0; i < 2; i++) { /* the second AMEND is a repeat */
         answer = amend(cell, 0, 3, &first, X, first.token_last);
         ck_assert_uint_eq(answer->kind, MESSAGE_AMENDED);
         ck_assert_uint_eq(answer->as.grant.mode, X);

@@ -264,8 +264,8 @@ START_TEST(who_comes_and_goes_does_so_in_turn)
 }
 END_TEST
 
-/* Clients leave with answers unread. The kernel reports this as an error of the socket. Their
- * connections, too, are closed within the user's share of each turn. */
+/* Clients leave with answers unread. The kernel reports this as an error of the socket. The server
+ * closes these connections, too, within the user's share of each turn. */
 START_TEST(who_goes_with_an_answer_unread_does_so_in_turn)
 {
     int fds[CONNECTIONS];

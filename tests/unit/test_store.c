@@ -586,9 +586,9 @@ START_TEST(what_was_replaced_is_put_back_and_no_other)
 }
 END_TEST
 
-/* The store that an undo puts back has its own last commit from before in its table of seen
- * commits. Otherwise an old copy could look as new as the commit that other voters have seen
- * (core/quorum/members.c). */
+/* When an undo puts a store back, it adds to the store's seen commits the last commit that this
+ * store had before. Otherwise an old copy could look as new as the commit that other voters have
+ * seen (core/quorum/members.c). */
 START_TEST(what_the_store_had_is_kept_when_a_start_over_is_taken_back)
 {
     char kept[STORE_KEPT_MAX];

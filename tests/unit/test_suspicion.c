@@ -187,7 +187,7 @@ START_TEST(a_slow_minority_changes_nothing)
 END_TEST
 
 /* A voter that falls silent for a moment every few seconds gets its partitions back later each
- * time. After it was well for long, it gets them back as soon as the first time. */
+ * time. After it has been well for a long time, it gets them back as soon as the first time. */
 START_TEST(who_falls_silent_again_and_again)
 {
     struct cell *cell = start(3, 240 + (uint64_t)_i);

@@ -76,7 +76,7 @@ START_TEST(preferred_at_first)
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
         uint32_t owner = quorum_preferred(cell->config.voters, voters, p);
         of[owner]++;
-        /* the own acceptor has promised, too, because the coordinator relies on its values */
+        /* the owner's own acceptor has promised, too, because the owner relies on its values */
         ck_assert_uint_eq(cell->nodes[owner].disk.promised[p] & 0xffff, owner + 1);
         for (uint32_t i = 0; i < voters; i++) {
             ck_assert_uint_eq(quorum_coordinator(cell->nodes[i].quorum, p), owner);

@@ -101,7 +101,7 @@ START_TEST(test_refused_beside_another)
     ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &(struct rlimit){0, limit.rlim_max}), 0);
     ck_assert_ptr_null(open_at(&nodes[3], &config, error));
-    ck_assert_int_ne(errno, EINVAL); /* an error that may pass */
+    ck_assert_int_ne(errno, EINVAL); /* a temporary error */
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
     ck_assert_uint_eq(transport_peer(a->transport, "tcp://x", NULL), TRANSPORT_PEER_NONE);
     ck_assert_uint_eq(transport_peer(a->transport, "tls+tcp://127.0.0.1:1", NULL),
@@ -825,7 +825,7 @@ START_TEST(test_tls_times)
 }
 END_TEST
 
-/* An error that may pass is distinguished from a wrong file. */
+/* A temporary error is distinguished from a wrong file. */
 START_TEST(test_tls_files_later)
 {
     char ca[64];

@@ -41,7 +41,8 @@ static void begin(enum message_mode mode)
     version = cell_got(cell, hosts[0], MESSAGE_GRANT)->as.grant.version;
 }
 
-/* Returns the owner's latest recall. It must be of that kind, and there must be `count` recalls. */
+/* Returns the owner's latest recall. This recall must be of that kind, and there must be `count`
+ * recalls. */
 static struct message_version recalled(enum message_recall what, uint32_t count)
 {
     ck_assert_uint_eq(cell_got_count(cell, hosts[0], MESSAGE_RECALL), count);
@@ -258,7 +259,8 @@ START_TEST(a_host_that_waits_too_keeps_its_turn)
 END_TEST
 
 /* A late copy of a request, from before a process began to wait, does not make the request a try
- * again. If two copies are from the same millisecond, the coordinator believes both. */
+ * again. Of two copies from the same millisecond either may be the newer one. So the coordinator
+ * assumes that some processes wait and others try. */
 START_TEST(a_late_copy_makes_no_try_of_what_waits)
 {
     begin(X);

@@ -25,7 +25,7 @@ static void spend(int64_t spent_ns)
     }
 }
 
-/* Plays the kernel's wake. It takes long if the test wants that. */
+/* Plays the kernel's wake. If `dear` is set, the wake takes long. */
 static void wake(_Atomic uint32_t *word, int count)
 {
     size_t at = (size_t)(word - words);
