@@ -1,6 +1,7 @@
 /*
- * Compares acquire and release of a lock that nobody else wants with flock(2) on a file in the
- * measured directory. LOCK_EX and LOCK_UN are two system calls.
+ * Compares two ways to take and release a lock that no other process wants: acquire and release of
+ * Holdfast, and flock(2) on a file in the measured directory. LOCK_EX and LOCK_UN are two system
+ * calls.
  */
 #include <errno.h>
 #include <fcntl.h>

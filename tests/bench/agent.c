@@ -323,7 +323,8 @@ int agent_prepare(struct agent *agent, const char *below)
 {
     *agent = (struct agent){.pid = 0};
     int needed = snprintf(agent->directory, sizeof(agent->directory), "%s/hfbench.XXXXXX", below);
-    if (needed < 0 || needed > 90) { /* the address of a Unix socket has room for only 108 bytes */
+    if (needed < 0 || needed > 90) { /* the path of the agent's socket must also fit into the 108
+                                      * bytes of a Unix address */
         agent->directory[0] = '\0';
         return complain("%s: too long for a Unix socket below it; choose another --dir", below);
     }

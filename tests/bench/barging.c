@@ -3,8 +3,9 @@
  * while they hold it. The figure compares Holdfast with HF_BARGING and a robust process-shared
  * pthread mutex.
  *
- * Either lock lets the process that has just released it take it again at once, so one process may
- * do most operations of a round. Only the sum of all processes is compared, not the fairness.
+ * With each of these locks, a process that has just released the lock may take it again at once. So
+ * one process may do most operations of a round. Only the sum of all processes is compared, not the
+ * fairness.
  */
 #include <errno.h>
 #include <pthread.h>

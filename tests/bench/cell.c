@@ -172,7 +172,7 @@ static uint64_t field(const char *line, const char *key)
     return at == NULL ? 0 : strtoull(at + strlen(pattern), NULL, 10);
 }
 
-/* Adds the counts of each kind of message in a line "traffic_sent". */
+/* Reads the counts of messages in a line "traffic_sent", and adds them to *out by their purpose. */
 static void read_kinds(const char *line, struct cell_traffic *out)
 {
     static const char *const renewals[] = {"RENEW", "RENEW_ACK"};
@@ -196,7 +196,7 @@ static void read_kinds(const char *line, struct cell_traffic *out)
     out->for_locks = all - out->commits - out->renewals - out->background;
 }
 
-/* Reads the log from offset `from` on. Returns true if it has the last line of a report. */
+/* Reads the log from offset `from` on. Returns whether the log has the last line of a report. */
 static bool read_report(const char *path, long from, struct cell_traffic *out)
 {
     char line[4096];

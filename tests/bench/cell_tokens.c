@@ -10,7 +10,8 @@
 
 enum { TURNS = 8, TURNS_QUICK = 2, MANY = 10000 };
 
-/* The number of tokens that may be lost if the holder's host is killed after MANY holds. */
+/* The number of tokens that may be lost if the holder's host is killed after MANY holds: a quarter
+ * of the used tokens and 13,312 (docs/TIMEOUTS.md). */
 static const double lost_max = MANY / 4.0 + 13312;
 static const int64_t timeout_ns = INT64_C(20000000000);
 

@@ -124,8 +124,8 @@ static int64_t queue_work(void *state, crew_stop *stop)
     return count_round(&fighter->arena->by_queue, acquisitions, handovers);
 }
 
-/* Fails if the lock's own sum is too low. Then the lock let two processes in at once, and its
- * figure is worthless. */
+/* Fails if the lock's own sum is too low. A low sum means that the lock let two processes in at
+ * once, so its figure is worthless. */
 static int check_exclusion(const struct guarded *inside, const char *who)
 {
     /* relaxed: all workers have ended */

@@ -1,5 +1,5 @@
-/* See floors.h. Each process waits for an order (a number of operations), does them one by one, and
- * answers with their median time. */
+/* See floors.h. Each process waits for an order, does the ordered number of operations one by one,
+ * and answers with their median time. */
 #include "floors.h"
 
 #include <arpa/inet.h>

@@ -43,8 +43,8 @@ struct floor_times {
 
 /* Starts the processes. Call floors_stop() after a failure, too. */
 int floors_start(struct floors *floors, const char *below) MUST_CHECK;
-/* Measures `operations` of each floor. A new operation begins every period_ns; 0: without
- * pauses. */
+/* Measures `operations` operations of each floor. A new operation begins every period_ns; 0:
+ * without pauses. */
 int floors_measure(struct floors *floors, uint32_t operations, int64_t period_ns,
                    struct floor_times *out) MUST_CHECK;
 void floors_stop(struct floors *floors);

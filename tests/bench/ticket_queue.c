@@ -11,8 +11,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* How often a waiter reads its cell before it sleeps: for about a microsecond, which is less than a
- * sleep and a wake take. */
+/* How often a waiter reads its cell before it sleeps. These reads take about a microsecond, less
+ * than a sleep and a wake. */
 static const int looks_before_sleep = 100;
 
 static void relax(void)

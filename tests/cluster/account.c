@@ -177,7 +177,7 @@ static void list_again(void)
 }
 
 /* Sends RING again and again. In every second attacking process all locks have their dirty bits
- * set. In the other processes no lock has it set. */
+ * set. In the other processes no dirty bit is set. */
 static void ring_again(void)
 {
     struct hfi_frame ring = {.kind = HFI_FRAME_RING};
@@ -312,8 +312,8 @@ static void lock_pieces(int fd, int command)
     }
 }
 
-/* Puts the descriptor into many epoll sets. Each process that makes it ready then walks all of
- * these sets. */
+/* Puts the descriptor into many epoll sets. Each process that makes the descriptor ready then walks
+ * all of these sets. */
 static void watch_often(int fd, uint32_t events)
 {
     int copies[100];
@@ -433,7 +433,7 @@ START_TEST(one_user_at_its_limit_keeps_nobody_waiting)
 }
 END_TEST
 
-/* docs/SECURITY.md has a table of what an attacker may try with the descriptors that it gets. */
+/* An attacker makes the calls in the table of docs/SECURITY.md on the descriptors that it gets. */
 START_TEST(what_a_client_gets_is_of_little_use)
 {
     if (geteuid() != 0) {

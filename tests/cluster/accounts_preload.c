@@ -32,10 +32,8 @@ static int find(const char *name, unsigned *id)
 __attribute__((visibility("default"))) struct passwd *getpwnam(const char *name)
 {
     static struct passwd user;
-    enum {
-        AGENT = 3
-    }; /* the number of the descriptor to the agent: BESIDE_FD of the agent's
-                         * code */
+    /* the descriptor of the socket to the agent: BESIDE_FD in the agent's code */
+    enum { AGENT = 3 };
     while (strcmp(name, "hangs") == 0) {
         (void)pause();
     }

@@ -151,9 +151,9 @@ static int remove_entry(const char *path, const struct stat *status, int type, s
     return 0;
 }
 
-/* Removes the /dev/shm folder of the agent whose store has this id. If folder_kept is not NULL, it
- * copies the regions there first, so that a person can see the state of a waiter that was never
- * served. */
+/* Removes the /dev/shm folder of the agent whose store has this id. If folder_kept is not NULL,
+ * first copies the regions to that folder, so that a person can see the state of a waiter that was
+ * never served. */
 static void remove_regions(const char *folder_kept, const char *store_id)
 {
     DIR *folder = opendir("/dev/shm");
@@ -253,8 +253,8 @@ void agent_admit_all(struct agent_process *agent)
     REQUIRE(chmod(agent->folder, 0755) == 0, "chmod: %s", strerror(errno));
 }
 
-/* The janitor needs the store id, because the names of the agent's objects in /dev/shm contain
- * it. */
+/* Finds the store id, which is part of the names of the agent's objects in /dev/shm, and sends it
+ * to the janitor. */
 void agent_note_regions(struct agent_process *agent)
 {
     char path[64];
@@ -428,8 +428,8 @@ static pid_t fork_apart(void)
 {
     fflush(NULL);
     pid_t pid = (pid_t)syscall(SYS_clone, CLONE_NEWPID | SIGCHLD, NULL, NULL, NULL, 0);
-    /* The fallback is for qemu's user mode, which cannot clone() into a namespace. It is not the
-     * normal way, because a process that is root only in a user namespace could not go back with
+    /* The fallback is for qemu's user mode, which cannot clone() into a namespace. It is not used
+     * otherwise, because a process that is root only in a user namespace could not go back with
      * setns(). */
     if (pid < 0 && errno == EINVAL) {
         int own = open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC);

@@ -1,9 +1,9 @@
 /*
  * A hostile process on one host of a cell of three voters. Locks of another namespace are held on
  * this host and on another one. The process writes rubbish into its own namespace's region, while
- * the host's agent runs or while it is down. The other hosts still get that namespace's locks. No
- * process gets a lock that another host holds because of what the region says. No hold of the other
- * namespace ends. tests/cluster/spoilt.c has more such rubbish, on one host.
+ * the host's agent runs or while it is down. The other hosts still get that namespace's locks. The
+ * rubbish lets no process take a lock that another host holds. No hold of the other namespace ends.
+ * tests/cluster/spoilt.c has more such rubbish, on one host.
  */
 #include <check.h>
 #include <errno.h>

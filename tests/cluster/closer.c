@@ -329,8 +329,8 @@ START_TEST(a_listener_stays_open)
     (void)!closer_push(closer);
     /* The closer keeps these sockets itself, because the children of this user are busy. */
     give_stuck(STUCK / 2, STUCK - 1, HIS);
-    give_stuck(STUCK - 1, STUCK, OTHERS + 1); /* gives one to a child of another user, which has
-                                               * inherited the listener */
+    give_stuck(STUCK - 1, STUCK, OTHERS + 1); /* one socket goes to the child that serves another
+                                               * user; this child has inherited the listener */
     struct connection connection = connect_one();
     send_pipe(&connection);
     give(&connection, OTHERS);

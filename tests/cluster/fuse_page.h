@@ -42,8 +42,8 @@ struct fuse_page {
 /* Returns false if this machine cannot have such a page; a line on stderr says why. */
 bool fuse_page_create(struct fuse_page *page);
 
-/* Waits until a process has accessed the memory. It notices only the first process, because the
- * kernel may ask for all pages at once. */
+/* Waits until a process has accessed the memory. Later accesses cannot be awaited, because the
+ * kernel may ask for all pages at the first one. */
 void fuse_page_await(struct fuse_page *page);
 
 /* Ends the server: waiting calls fail with EFAULT (or return a partial result), and a process that

@@ -52,7 +52,7 @@ static const char *const victim_names[VICTIM_COUNT] = {
     "all three",
 };
 
-/* The work of a group: $1 is the folder, $2 the number of the holder. */
+/* The shell script that a group runs: $1 is the folder, $2 the number of the holder. */
 static const char work[] =
     "exec 9>>\"$1/alive\"\n"
     "flock -n 9 || echo \"$2\" >>\"$1/overlaps\"\n"
@@ -62,7 +62,8 @@ static const char work[] =
     "wait\n";
 
 static struct agent_process agent;
-static unsigned left_count; /* in how many rounds that kill all three, children of CMD were left */
+static unsigned left_count; /* the number of rounds that killed all three and left children of
+                             * CMD */
 static unsigned count[VICTIM_COUNT];
 
 static void start(void)

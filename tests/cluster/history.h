@@ -24,7 +24,7 @@
  *   - It ended with LOST: it lasted at least to the last HELD.
  *   - Its holder was killed: it lasted at least to KILL_SENT, but not beyond the last deadline that
  *     its holder knew. It may have ended any time until KILLED.
- *   - The log ends without its end: it lasted at least to the last HELD.
+ *   - The log does not say that it ended: it lasted at least to the last HELD.
  *
  * A test sets `firm` if only the deadline may take a hold away from a living holder (no break, no
  * max_stall). Such a hold lasted until the last deadline that its holder knew, or until its holder
@@ -51,11 +51,8 @@ enum history_kind {
     HISTORY_KILLED,
 };
 
-enum history_mode {
-    HISTORY_EXCLUSIVE = 0,
-    HISTORY_SHARED = 1
-}; /* the same values as enum
-                                                                  * hf_mode */
+/* the same values as enum hf_mode */
+enum history_mode { HISTORY_EXCLUSIVE = 0, HISTORY_SHARED = 1 };
 
 struct history_event {
     int64_t time_ns; /* CLOCK_BOOTTIME; 0: history_add reads the clock */

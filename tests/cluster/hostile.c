@@ -499,7 +499,7 @@ static pid_t find_closer(void)
     return found;
 }
 
-/* Sends HELLO with a descriptor, for which the agent hangs up. */
+/* Sends HELLO with a descriptor. The agent hangs up because of the descriptor. */
 static void give_descriptor(int other)
 {
     unsigned char bytes[HFI_FRAME_MAX];

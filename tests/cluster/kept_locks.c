@@ -1,7 +1,7 @@
 /*
  * Tests of kernel locks that a hostile process keeps for as long as it likes, by a system call on
  * memory that never comes (fuse_page.h). A client can keep the lock of its region. Any user can
- * keep the lock of /dev/shm, and of the folders above the agent's own. The tests need root, and
+ * keep the lock of /dev/shm, and of the folders above the agent's folder. The tests need root, and
  * make a /dev/shm of their own.
  */
 #include <check.h>
@@ -393,7 +393,7 @@ static void first_start_fails(void)
 }
 
 /* An agent that has no folder in /dev/shm waits for a while and logs that, and then ends with the
- * reason. Many such starts leave one waiting process, and not many. */
+ * reason. Many such starts leave only one waiting process. */
 START_TEST(somebody_lists_shared_memory_at_the_first_start)
 {
     actor_end(&holder);

@@ -13,9 +13,9 @@
  * the lies stop, every host is served.
  *
  * Another test alters a bit of passed packets. The result may be a voter's lie, against which Paxos
- * does not protect. So there the agents only have to stay alive and answer their clients. In a
- * third test an agent without a vote sends voters a give-back for another host's lock, to be passed
- * on.
+ * does not protect. So in this test the agents only have to stay alive and answer their clients. In
+ * a third test an agent without a vote sends voters a give-back for another host's lock, to be
+ * passed on.
  */
 #include <check.h>
 #include <errno.h>

@@ -101,8 +101,8 @@ START_TEST(a_try_of_a_closed_lock_is_busy)
 }
 END_TEST
 
-/* The lock-delay is a minute, which exceeds the test's time limit. So the waiter does not wait for
- * it. */
+/* The lock-delay of a minute exceeds the test's time limit. So the test passes only if the waiter
+ * need not wait for the lock-delay. */
 START_TEST(a_release_passes_on_at_once)
 {
     struct hf_hold hold = held_and_awaited("delay", 60000, HF_EXCLUSIVE);

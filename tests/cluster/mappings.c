@@ -1,7 +1,8 @@
 /*
- * Clients map their region a million times, and punch a hole into it again and again. Each time the
- * kernel walks all mappings. A thread that touches the page at that time is blocked, and here that
- * is the agent's loop. The session must go on, and no hold of another process may end.
+ * Clients map their region a million times, and punch holes into the region again and again. For
+ * each hole the kernel walks all mappings. Until it has finished, a thread that touches the page is
+ * blocked. Here the agent's loop is such a thread. The session must go on, and no hold of another
+ * process may end.
  */
 #include <check.h>
 #include <errno.h>

@@ -1,7 +1,7 @@
 /*
  * What new locks of an honest user cost the agent while another user attacks it. A sample is one
- * new lock that the honest user opens and takes. It has the processor time of the agent's loop
- * between the request and its answer, and the wall-clock time.
+ * new lock that the honest user opens and takes. The test measures the processor time of the
+ * agent's loop between the request and its answer, and the wall-clock time.
  *
  * While the answer waits for its reader, the loop also works for other clients. So the judgement
  * uses a sample only if the reader had a processor; on a busy machine the reader may wait 100 ms

@@ -3,10 +3,10 @@
  *
  * Precisely: if waiter B begins its call after hf_show() has shown A in the queue (A's cell says
  * WAITING), B's hold has a higher token than A's. The rule also covers a process that only tries.
- * If waiters were seen in the queue when its try began, it must not get the lock before any of
- * them. A try that finds a range of tokens used up waits in the queue for the next range, so such a
- * try may be in the queue before these waiters. Waiters join one by one, each after the previous
- * waiter was seen in the queue. Other processes try all the time.
+ * If waiters were seen in the queue when its try began, the process may get the lock only after all
+ * of them. A try that finds a range of tokens used up waits in the queue for the next range, so
+ * such a try may be in the queue before these waiters. Waiters join one by one, each after the
+ * previous waiter was seen in the queue. Other processes try all the time.
  */
 #include "../suite_main.h"
 #include "actor.h"
@@ -133,8 +133,7 @@ START_TEST(nobody_is_overtaken)
                     (unsigned long long)token, (unsigned long long)first.token,
                     (unsigned long long)last);
         }
-        atomic_store(&taken->count, 0); /* a try that is recorded later is still checked by its
-                                         * token */
+        atomic_store(&taken->count, 0); /* makes room for the tries of the next round */
     }
     ck_assert_uint_gt(atomic_load(&taken->tries), 100);
     atomic_store(&taken->stop, 1);

@@ -1,8 +1,8 @@
 /*
  * A process keeps the kernel's locks of its own folders in /proc. One thread of it lists a folder
- * into memory that never comes (fuse_page.h), and another wants to make a file there. So every
- * process that looks something up in the folder waits. The agent must not block when the process
- * connects. A restarted agent must not block either, if the process was a client of its
+ * into memory that never comes (fuse_page.h), and another wants to make a file in the folder. So
+ * every process that looks something up in the folder waits. The agent must not block when the
+ * process connects. A restarted agent must not block either, if the process was a client of its
  * predecessor. The test needs root. It has a /proc of its own, because any other program that looks
  * at all processes would wait, too.
  */

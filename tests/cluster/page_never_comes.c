@@ -1,8 +1,8 @@
 /*
  * A client has memory that never comes (fuse_page.h). With that memory it makes every possible call
- * on each descriptor that it has of the agent (docs/SECURITY.md, "Locks of the kernel that a client
- * can keep"). The test needs root, to have such memory and to become another user. Otherwise it is
- * skipped.
+ * on each descriptor that it has from the agent (docs/SECURITY.md, "Locks of the kernel that a
+ * client can keep"). The test needs root, to have such memory and to become another user. Otherwise
+ * it is skipped.
  */
 #include <check.h>
 #include <errno.h>

@@ -1,8 +1,8 @@
 /*
  * Before the agent starts, another user of the host puts folders, links, files, sockets and regions
- * at the places of the agent's own. The agent refuses each of them in a line that names it, or does
- * not use it. The agent follows no link, and the target of a link stays unchanged. The test needs
- * root, to act as the other users. The agent runs as a user of its own.
+ * where the agent would make its own. The agent refuses each of them in a line that names it, or
+ * does not use it. The agent follows no link, and the target of a link stays unchanged. The test
+ * needs root, to act as the other users. The agent runs as a user of its own.
  */
 #include <check.h>
 #include <dirent.h>
@@ -485,7 +485,8 @@ static void allow_descriptors(void)
 START_TEST(starts_that_fail_use_up_no_session)
 {
     unsigned late = 0;
-    add_namespace(); /* with two regions the agent may run out of descriptors between them */
+    add_namespace(); /* with two regions the agent may run out of descriptors when it has made the
+                      * first one */
     hobble = kill_at_a_region;
     for (unsigned i = 0; i < 3 && agent_can_be_without("an agent that is killed"); i++) {
         ck_assert_int_eq(run_agent(), 128 + SIGSYS);
@@ -498,7 +499,7 @@ START_TEST(starts_that_fail_use_up_no_session)
         late += strstr(said, "event=session_new epoch=1 ") != NULL;
     }
     REQUIRE(strstr(said, " epoch=1 ") != NULL, "%s", said);
-    /* such starts gave the session number back, because the last start has epoch 1, too */
+    /* the last start has epoch 1, too, so these starts gave the session number back */
     ck_assert_uint_gt(late, 1);
 }
 END_TEST

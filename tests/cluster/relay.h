@@ -14,7 +14,7 @@ struct relay_link {
     uint32_t jitter_us; /* a frame is later by up to so much, so frames overtake each other */
     uint16_t lost;
     uint16_t doubled;   /* the copy is up to a millisecond later */
-    uint16_t late;      /* the frame is some ms later than those that follow it */
+    uint16_t late;      /* the frame is 1 to 20 ms late, so frames that follow it arrive first */
     uint16_t corrupted; /* one bit is flipped, and the checksum is not corrected */
     uint16_t altered;   /* one bit of TCP's data is flipped, and the checksum is corrected */
     uint16_t reset;     /* a TCP segment becomes a reset of its connection */

@@ -34,7 +34,7 @@ enum {
     WORKERS = 3,
     VICTIMS = 2,
     LOCKS = 3,
-    HISTORY_MAX = 1 << 21, /* for one minute; each further minute adds as many */
+    HISTORY_MAX = 1 << 21, /* the log's events for one minute; each further minute adds as many */
     BEFORE_MS = 1000,
     RUN_MS = 4000,
     BURST = 2000, /* words that are written between two looks at the clock */
@@ -189,8 +189,8 @@ static void mind_victims(void)
     _exit(0); /* the victims die with this process */
 }
 
-/* Returns a value for a word: with flipped bits, copied from another word of the region, or a
- * plausible value. */
+/* Returns a value to write into a word: the old value with a flipped bit, a copy of another word of
+ * the region, or a plausible value. */
 static uint64_t forge(uint64_t *random, const _Atomic uint64_t *words, uint64_t count, uint64_t old)
 {
     switch (draw(random, 5)) {
@@ -223,8 +223,8 @@ static void write_some(uint64_t *random, _Atomic uint64_t *words, uint64_t count
 static void cut(uint64_t *random, int fd, off_t size)
 {
     static const unsigned parts[] = {0, 1, 2, 3};
-    off_t part = (off_t)parts[draw(random, 4)] * size / 2; /* a factor of 3 makes the object
-                                                            * larger */
+    off_t part = (off_t)parts[draw(random, 4)] * size / 2; /* three halves of the size make the
+                                                            * object larger */
     (void)!ftruncate(fd, part);
     atomic_fetch_add(&shared->truncated, 1);
 }

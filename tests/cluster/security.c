@@ -1,6 +1,6 @@
 /*
  * Tests of rights: namespaces with users, groups and admins. A client sees, opens and breaks only
- * the locks that it may. They need root, to become another user; otherwise they are skipped.
+ * the locks that it may. The tests need root, to become another user. Otherwise they are skipped.
  */
 #include "../suite_main.h"
 #include "actor.h"

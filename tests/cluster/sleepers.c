@@ -77,8 +77,8 @@ static void stop(void)
 
 /* ---- costly wakes ---- */
 
-/* Sleeps with many entries on one word. It starts again after each wake, which removes the entries
- * of one thread. */
+/* Sleeps with many entries on one word. A wake removes the entries of one thread, so the thread
+ * starts again after each wake. */
 static void *sleep_on(void *arg)
 {
     struct futex_waitv entries[ENTRIES];

@@ -25,7 +25,7 @@ enum {
     EXIT_USAGE = 64,
     ROUND_S = 120,
     ROUND_S_MIN = 5,
-    ROUND_GUARD_S = 600, /* a round that lasts longer than its faults and this time has failed */
+    ROUND_GUARD_S = 600, /* a round has failed if it still runs so long after its last fault */
     STEP_MS = 20,
 };
 

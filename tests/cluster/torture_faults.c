@@ -319,8 +319,8 @@ static void starve(struct torture *torture, unsigned host, int resource)
         used = used * (unsigned long)sysconf(_SC_PAGESIZE) +
                torture_draw(torture, MEMORY_SPARE_KB) * 1024UL;
     } else {
-        for (int fd = 0; fd < 1024; fd++) { /* the lowest free descriptor, which the agent uses
-                                             * next */
+        for (int fd = 0; fd < 1024; fd++) { /* finds the lowest free descriptor, which the agent
+                                             * would use next */
             snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)pid, fd);
             if (faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW) != 0) {
                 used = (unsigned long)fd;

@@ -146,7 +146,7 @@ START_TEST(trap_dead_waiters_fill_slots)
             actor_end(&dead[j]);
         }
         actor_await_waiters(&three, "trap", 0);
-        sleep_ms(1100); /* by then the agent has freed the seats */
+        sleep_ms(1100); /* in this time the agent frees the seats */
     }
     actor_wait(&two, 0, HF_EXCLUSIVE);
     actor_await_waiters(&three, "trap", 1);
@@ -336,8 +336,8 @@ START_TEST(trap_granted_after_lease_ran_out_while_waiting)
     actor_wait(&three, 0, HF_EXCLUSIVE);
     /* this hands the lock to the stopped process */
     ck_assert_int_eq(actor_release(&two, 0), 0);
-    struct actor_reply third = served(&three); /* the third process gets the lock after the lease
-                                                * of the stopped one has ended */
+    struct actor_reply third = served(&three); /* the third process gets the lock after the lease of
+                                                * the stopped process has ended */
     ck_assert_int_eq(actor_release(&three, 0), 0);
     actor_signal(&one, SIGCONT);
     struct actor_reply reply = served(&one);

@@ -290,7 +290,8 @@ static void queue_up(unsigned voter)
     ck_assert_int_eq(actor_open(&second, 0, name, 100), 0);
     actor_wait(&first, 0, HF_EXCLUSIVE);
     actor_await_waiters(&taker, name, 1);
-    sleep_ms(10); /* the two waits need different times, which messages carry in milliseconds */
+    sleep_ms(10); /* messages carry waiting times in milliseconds, so the second wait must begin
+                   * some ms later */
     actor_wait(&second, 0, HF_EXCLUSIVE);
     actor_await_waiters(&taker, name, 2);
 }
@@ -452,8 +453,8 @@ START_TEST(another_layout_is_refused_while_somebody_holds)
         ck_assert_int_gt(actor_remaining(&holder, 0), 0);
         ck_assert_int_eq(actor_release(&holder, 0), 0);
     }
-    /* No process lives that could hold a lock. So the agent makes a new region, and tokens go
-     * on. */
+    /* No process lives that could hold a lock. So the agent makes a new region, and tokens still
+     * rise. */
     actor_kill(&holder);
     actor_end(&holder);
     agent_kill(&agent);

@@ -330,7 +330,7 @@ static void driver_make(struct sim_agent *agent, const struct message_rules *rul
     HF_CHECK(agent->driver != NULL);
 }
 
-/* Must be called after each commit of a start. Kills the agent there in some runs. */
+/* Must be called after each commit of a start. In some runs it kills the agent. */
 static void starting(struct sim_agent *agent)
 {
     if (world.agent_count == 1) {
@@ -481,7 +481,7 @@ static bool turn(struct sim_agent *agent)
         return true;
     }
     if (sim_draw(4) == 0 && host_look_for_dead(agent)) {
-        return true; /* the agent may notice a process's end before its socket's end */
+        return true; /* the agent may notice the end of a process before the end of its socket */
     }
     if (driver_next_ns(agent->driver) <= clock_now(agent) && sim_draw(2) == 0) {
         driver_tick(agent->driver);
@@ -682,7 +682,8 @@ static void wrong_store(struct sim_agent *agent)
     watch_forgot(agent);
 }
 
-/* The agent also loses its epoch, which is in the state directory. */
+/* Replaces the store by an empty one. The agent also loses its epoch, which is in the state
+ * directory. */
 void agent_lose_disk(struct sim_agent *agent)
 {
     agent_crash(agent, sim_draw(200) * SIM_MS);

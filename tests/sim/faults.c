@@ -326,12 +326,12 @@ int64_t faults_starve(void)
 
 /* ---- disks that are lost or replaced by old copies ---- */
 
-/* Returns whether the cell would certainly notice that the voter lost its store, or has the copy
- * with `commit`. At its start the voter asks the other voters. The cell notices the fault if each
- * possible majority of answers has one from a voter whose disk knows the real store. An old copy of
- * a store that fewer voters know may pass for the real store. The protocol cannot prevent that
- * (DECISIONS.md), so the simulator does not do it. Returns false if another voter has such a fault,
- * because the protocol does not promise to survive two at a time. */
+/* Returns whether the cell would certainly notice that the voter lost its store, or got an old copy
+ * whose last commit is `commit`. At its start the voter asks the other voters. The cell notices the
+ * fault if each possible majority of answers has one from a voter whose disk knows the real store.
+ * An old copy of a store that fewer voters know may pass for the real store. The protocol cannot
+ * prevent that (DECISIONS.md), so the simulator does not do it. Returns false if any voter already
+ * has such a fault, because the protocol does not promise to survive two at a time. */
 static bool found_out(const struct sim_agent *agent, uint64_t commit, bool lost)
 {
     uint32_t knowing = 0;

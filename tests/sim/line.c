@@ -28,8 +28,8 @@ static const int64_t SETTLED_NS = 5000 * SIM_MS; /* the time after which message
 static const int64_t GAP_NS = 250 * SIM_MS;      /* the least time between two arrivals; the
                                                   * greatest is twice that */
 static const int64_t SLACK_NS = 200 * SIM_MS;    /* the time of messages and rounds */
-static const int64_t ASKS_NS = 400 * SIM_MS;     /* within this time a host that is back has sent
-                                                  * its request */
+static const int64_t ASKS_NS = 400 * SIM_MS;     /* the time in which a host whose agent is back
+                                                  * sends its request */
 static const int64_t PAUSE_NS = 700 * SIM_MS;    /* the pause between two restarts */
 static const int64_t DOWN_NS = 300 * SIM_MS;     /* the longest absence of an agent; much less than
                                                   * a lease */

@@ -3,7 +3,7 @@
  * order.
  *
  *   at a coordinator   Always: a host that is granted a lock came before all hosts that are still
- *                      in the queue, by the times that the hosts reported when they came
+ *                      in the queue, by the waiting times that the hosts reported
  *                      (core/quorum/queues_request.c).
  *   between hosts      After all faults have healed, and if no agent is starved: a host that asked
  *                      earlier is granted the lock earlier, whichever voter coordinates. The times
@@ -317,9 +317,9 @@ static void check_hosts(struct asked *mine)
     mine->granted_ns = mine->granted_ns == 0 ? sim_now() : mine->granted_ns;
 }
 
-/* Returns whether this round grants the host something new: the grant's version is that of the
- * round, and is granted for the first time. Otherwise the grant may answer a request of the agent's
- * previous process, which has waited longer. */
+/* Returns whether this round grants the host something new: the grant has the round's version, and
+ * the host gets this version for the first time. Otherwise the grant may answer a request of the
+ * agent's previous process, which has waited longer. */
 static bool is_new(const struct quorum *quorum, const struct operation *operation, uint32_t lock,
                    uint32_t agent, struct message_order version)
 {

@@ -9,8 +9,8 @@
 #include "proto/check.h"
 #include "sim.h"
 
-/* as in libclient: how long a try waits for its host's grant, the time between two looks at the
- * lock word, and how often an upgrade is repeated */
+/* TRY_MS and SLICE_MS are the same as in libclient: how long a try waits for its host's grant, and
+ * the time between two looks at the lock word. UPGRADE_ASKS: how often an upgrade is repeated. */
 enum { TRY_MS = 1000, SLICE_MS = 20, UPGRADE_ASKS = 8 };
 
 static int64_t now_of(const struct sim_process *process)
@@ -362,7 +362,8 @@ static bool grant_is_missing(const struct sim_process *process, const struct sim
             (hfi_word_mode(word) == HFI_GRANT_SHARED && !shared));
 }
 
-/* Tries the lock as the library does: it waits until an idle grant comes from another host. */
+/* Tries the lock as the library does: it waits until an idle grant comes from another host, but at
+ * most TRY_MS. */
 static void try_for(struct sim_process *process, struct sim_handle *handle, bool shared)
 {
     struct hfi_actor actor = actor_of(process, handle);

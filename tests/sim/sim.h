@@ -400,7 +400,7 @@ int64_t net_due_ns(uint32_t agent);
 /* Must be called when the agent's process has ended. quiet: the whole host has ended, so no peer
  * notices the end. */
 void net_gone(uint32_t agent, bool quiet);
-/* Makes the connections that are due. Returns the time of its next call. */
+/* Makes the connections that are due. Returns the time at which it must be called again. */
 int64_t net_work(void);
 /* Cuts some links in some directions for a while. */
 void net_cut(void);
@@ -475,8 +475,8 @@ bool packets_take(struct packets *packets, struct packet *out);
 enum { HOLDS_MAX = 512 };
 
 void check_reset(void);
-/* Must be called when a call has returned HELD. Returns the hold's number for the other calls, or
- * UINT32_MAX if the hold was already over and does not count. */
+/* Must be called when a call has returned HELD. Returns the hold's number for the other functions
+ * of check.c, or UINT32_MAX if the hold was already over and does not count. */
 uint32_t check_held(struct sim_process *process, struct sim_handle *handle);
 /* Must be called right before a take begins. Notes the lowest token that its hold may have. */
 void check_takes(struct sim_handle *handle);
@@ -527,11 +527,11 @@ void order_reset(void);
 void order_asked(const struct message *message);
 /* Must be called when that agent's process ends without handing its queues over. */
 void order_killed(const struct sim_agent *agent);
-/* Returns when the round began that last granted the lock to that host. If that is unknown, returns
- * the present time. */
+/* Returns the time at which the coordinator began its last round that granted the host the lock.
+ * Returns the present time if that time is unknown. */
 int64_t order_chosen_ns(uint32_t agent, uint32_t lock);
-/* Must be called when a request arrives at a coordinator. The coordinator gets the changed
- * request. */
+/* Must be called when a request arrives at a coordinator. Notes `message`, and passes `changed` on
+ * to the coordinator. */
 void order_request(struct quorum *quorum, const struct message *message,
                    const struct message *changed);
 /* Must be called when a call has returned HELD. */
@@ -561,7 +561,7 @@ uint32_t faults_draw_beside(uint32_t what, uint32_t time, uint32_t limit);
 /* Draws the cell: the numbers of voters, observers, processes and locks. */
 void faults_draw_cell(void);
 void faults_inject(void);
-/* Stops starved agents. Returns the time of its next call. */
+/* Stops starved agents. Returns the time at which it must be called again. */
 int64_t faults_starve(void);
 /* Starts the agents that are down and due. Returns the time at which the next one is due. */
 int64_t faults_start_due(void);

@@ -1,6 +1,6 @@
 /*
- * The cases of the comparison. Each is a function that measures one peer once. The harness calls it
- * for every peer, and repeats this for every repetition.
+ * The cases of the comparison. Each is a function that measures one peer once. In each repetition
+ * the harness calls it once for every peer.
  */
 #ifndef PEERS_CASES_H
 #define PEERS_CASES_H

@@ -14,9 +14,10 @@
 
 #include "cases.h"
 
-static const double lone_rate_max =
-    10000; /* of a single client, which waits by polling the clock */
-/* of each of several clients, which sleep between their pairs */
+/* the greatest rate of an open loop with one client, which waits by polling the clock, in pairs per
+ * second */
+static const double lone_rate_max = 10000;
+/* the greatest rate for each of several clients, which sleep between their pairs */
 static const double crowd_rate_max = 100;
 static const double second = 1e9;
 

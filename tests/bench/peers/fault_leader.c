@@ -43,7 +43,7 @@ struct stage {
     _Atomic int64_t killed_ns; /* 0: not killed yet */
     uint32_t round;
     size_t victim;
-    struct guard guard; /* what the lock that two clients share protects */
+    struct guard guard; /* protected by the lock that two clients share */
     struct fault_worker places[CLIENTS];
 };
 
@@ -192,7 +192,7 @@ static void report(struct stage *stage, const char *peer, struct results *result
         broken += place->findings.strangers + place->findings.tokens_not_rising;
         exclusive += place->exclusive;
     }
-    /* the guard's updates that another holder's update overwrote */
+    /* updates of guard.sum are missing if two holders were inside at once */
     broken += exclusive - stage->guard.sum;
     results_add(results, "leader", peer, "longest wait", "ns", BETTER_LOWER, (double)after);
     results_add(results, "leader", peer, "undisturbed", "ns", BETTER_NEITHER, (double)before);

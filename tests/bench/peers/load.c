@@ -1,8 +1,8 @@
 /*
  * See load.h. The bench and its workers go from one barrier to the next.
  *
- * After the warm-up a worker clears its own counts. The sums under the locks go on, so a worker
- * remembers how much of these sums comes from its warm-up.
+ * After the warm-up a worker clears its own counts. The sums that the locks protect (guard.sum) are
+ * not cleared, so `exclusive` of a worker is not cleared either.
  */
 #include "load.h"
 
@@ -37,7 +37,7 @@ static const int64_t spin_ns = 100000;
 struct load_worker {
     alignas(64) struct guard_findings findings;
     uint64_t pairs;
-    /* exclusive pairs of the worker in the sums under the locks, warm-up included */
+    /* the exclusive pairs of the worker, warm-up included; compared with guard.sum */
     uint64_t exclusive;
     uint64_t timeouts;
     uint64_t holds_lost;
@@ -48,13 +48,10 @@ struct load_worker {
 
 struct arena {
     struct barrier barrier;
-    int64_t
-        /* the time at which the next phase begins; the bench writes it before it opens the
-         * barrier */
-        begin_ns;
-    alignas(
-        /* how often the lock of an alternating load went to another worker */
-        64) _Atomic uint32_t turns;
+    /* the time at which the next phase begins; the bench writes it before it opens the barrier */
+    int64_t begin_ns;
+    /* how often the lock of an alternating load went to another worker */
+    alignas(64) _Atomic uint32_t turns;
     alignas(64) _Atomic uint32_t stepped_back; /* workers that wait for the next turn */
     struct {
         alignas(64) struct guard guard;
@@ -103,10 +100,9 @@ static int open_fresh(struct worker *worker, void **out_lock)
     return worker->run->kind->open(worker->client, name, out_lock);
 }
 
-/* Makes it likely that a second worker inside would be noticed: a worker that is inside for a few
- * nanoseconds hardly ever meets another worker there, even if the lock lets both in. So the worker
- * sleeps while it is inside, but rarely: all workers together, for less than a fiftieth of the
- * time. */
+/* Makes it likely that a broken lock is noticed: a worker that holds the lock for a few nanoseconds
+ * hardly ever meets another holder, even if the lock lets both in. So the worker sleeps while it
+ * holds the lock, but rarely: all workers together sleep for less than a fiftieth of the time. */
 static void dwell(struct worker *worker, int64_t now)
 {
     static const struct timespec moment = {0, 50000};

@@ -50,7 +50,7 @@ struct load_result {
     uint64_t timeouts; /* acquires that timed out */
     /* how often a worker found another one inside, which breaks exclusion */
     uint64_t strangers;
-    uint64_t lost_updates;      /* updates of the plain sums that were lost */
+    uint64_t lost_updates;      /* lost updates of the plain sums */
     uint64_t tokens_not_rising; /* exclusive holds whose token was not above the previous one */
     uint64_t holds_lost;        /* holds that release() reported as lost */
     int64_t cpu_ns;             /* processor time of the servers during the measurement */

@@ -24,7 +24,7 @@ static const int64_t second_ns = INT64_C(1000000000);
 
 /* ---- the functions for sql_client.c ---- */
 
-/* Connects to the run's server. Returns NULL without a message if there is none. */
+/* Connects to the run's server. Returns NULL without a message if no server answers. */
 static void *dial(const struct peer_run *run)
 {
     static const char begin[] = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED";

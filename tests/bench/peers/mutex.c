@@ -18,7 +18,7 @@
 
 #include "kinds.h"
 
-enum { PLACES = 1 << 10 }; /* the number of names in one run of all cases; no entry is ever freed */
+enum { PLACES = 1 << 10 }; /* one run of all cases needs fewer entries; none is freed */
 
 struct named_mutex {
     alignas(64) pthread_mutex_t mutex;

@@ -34,8 +34,8 @@ struct sql_connection {
 struct sql_database {
     const char *title; /* the name in error messages */
 
-    /* dial() returns a connection to the run's server, or NULL without a message if there is none.
-     * hang_up() ends it. */
+    /* dial() connects to the run's server. It returns NULL without a message if no server answers.
+     * hang_up() ends a connection. */
     void *(*dial)(const struct peer_run *run);
     void (*hang_up)(void *handle);
     /* Returns, without a message to the server, whether the server still keeps the connection. */

@@ -8,8 +8,8 @@
 #include <stddef.h>
 
 /* Sends the text and reads the answer until the server closes the connection. Waits at most a
- * second for each part. Bytes that do not fit into `answer` are dropped. Returns -1 without a
- * complaint if nobody answers, so that a loop can repeat it. */
+ * second for each piece of the answer. Bytes that do not fit into `answer` are dropped. Returns -1
+ * without a complaint if nobody answers, so that a loop can repeat it. */
 int tcp_ask(unsigned port, const char *question, char *answer, size_t size)
     __attribute__((warn_unused_result));
 

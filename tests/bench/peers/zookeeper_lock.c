@@ -323,8 +323,8 @@ static int queue_up(struct lock *lock, enum peer_mode mode, int64_t until_ns, bo
     return PEER_NOT_IN_TIME;
 }
 
-/* Finds the name of the last node that comes before lock->node and whose mode excludes its mode; ""
- * if there is none. Returns ZNONODE if lock->node is gone. */
+/* Finds the name of the last node that comes before lock->node and whose mode excludes the mode of
+ * lock->node; "" if there is none. Returns ZNONODE if lock->node is gone. */
 static int find_predecessor(struct lock *lock, enum peer_mode mode, char before[PATH_SIZE])
 {
     struct String_vector children = {0, NULL};
