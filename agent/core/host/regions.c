@@ -1,14 +1,15 @@
 /*
  * Regions that are given up, and namespaces that are begun anew.
  *
- * A region belongs to one namespace. A region that became rubbish (truncated, punched, its header
- * rewritten), or that could not be adopted, is given up alone: the session goes on, and with it
- * every other namespace. The rest of this comment says why giving a region up takes no lock away
- * too early.
+ * Each namespace has a region of its own. If a region becomes rubbish (it is truncated or punched,
+ * or its header is rewritten), or cannot be adopted, only this region is given up. The session and
+ * all other namespaces go on. The rest of this comment says why giving a region up takes no lock
+ * away too early.
  *
- * A process that maps the old region may count a hold there until the last deadline D that was
- * published in it, and its work may go on for its lock-delay. So the namespace is *barred* until T,
- * which is D plus the longest lock-delay that a holder there may have, counted long:
+ * Let D be the last deadline that was published in the old region. A process that maps the old
+ * region may believe that it holds a lock until D, and its work may go on for its lock-delay after
+ * that. So the namespace is *barred* until T, which is D plus the longest lock-delay that such a
+ * process may have, counted long:
  *
  *   - The lease of its region is not extended: the space is not in use any more.
  *   - The host asks for nothing, and gives nothing back, for a name of that namespace. It ignores
@@ -17,28 +18,28 @@
  *     does not answer a break, and it answers a check with "not known".
  *   - No lock of the namespace is opened.
  *
- * With the quorum, the grants of this host remain its own meanwhile, because the session goes on.
- * If the session ends, only that end frees the grants. It comes after the session's last deadline,
- * which is D or later, and each grant's lock-delay follows it.
+ * Until T, the quorum keeps this host's grants of that namespace, because the session goes on. If
+ * the session ends, its end frees the grants, but not too early: the session ends after its last
+ * deadline, which is D or later, and the lock-delay of each grant is counted after that end.
  *
- * D is this agent's own number, or the number of the lease page, which no client maps. It is never
- * the region's number. The lock-delay is the longest that is noted (delays.c). If a lock is closed
- * behind a dead holder, no handle shows its lock-delay any more. So the end of each closing is
- * noted as well, before the word is closed (holds.h), and T is not before any such end.
+ * D is this agent's own number, or the number in the lease page, which no client maps. It is never
+ * read from the region. The lock-delay is the longest that is noted (delays.c). If a lock is closed
+ * behind a dead holder, the holder's lock-delay may no longer be noted. So before a word is closed,
+ * the time at which it opens is noted as well (holds.h), and T is not before any such time.
  *
- * That a namespace was given up is noted before anything else is done, in memory that outlives the
- * agent. The next agent does not look at such a region, whatever the region contains by then. It
- * bars the namespace too, counted from its own D. It never bars the namespace for a shorter time,
- * because T is noted as well.
+ * Before anything else is done, memory that outlives the agent notes that the namespace was given
+ * up. The next agent does not look at the region of such a namespace. It bars the namespace too,
+ * until a T that is counted from its own D. That T is never earlier, because this agent's T is
+ * noted as well.
  *
- * After T a fresh region is made, with nothing in it. This host no longer knows what became of a
- * grant that it had under the old region: the tokens may have been used, and a request for the
- * grant, or its give-back, may be on its way. An agent that adopts a region knows as little of a
- * lock whose word is not in force. So the same rule holds for both (grants.c, "doubtful"): a grant
- * that is not fresh goes back with all its tokens used, and the lock is asked for anew. The rule
- * holds for the rest of that session, even if this very agent began the session. It also holds in a
- * cell of one voter, whose store knows the grant but not what became of it. Case by case, for what
- * was under way when the region was given up:
+ * After T a fresh and empty region is made. This host no longer knows what became of a grant that
+ * it had under the old region: its tokens may have been used, and a request for the grant, or its
+ * give-back, may be on its way. An agent that adopts a region knows as little of a lock whose word
+ * is not in force. So the rule for doubtful grants (rule 11, grants.h) also holds after a region
+ * was given up: a grant that is not fresh goes back with all its tokens used, and the host asks for
+ * the lock anew. The rule holds for the rest of that session, even if this very agent began the
+ * session. It also holds in a cell of one voter, whose store knows the grant but not which tokens
+ * were used. Case by case, for a message that was under way when the region was given up:
  *
  *   ACQUIRE    its grant comes for nobody: it is ignored while the namespace is barred, and goes
  *              back when it is repeated or recalled afterwards. The next request for that name has
@@ -52,16 +53,16 @@
  *              again: the rule "a host asks again only after its give-back was acknowledged" is
  *              kept by the second give-back
  *
- * An answer about a seat or slot of the old region may wait for a row of the store until another
- * region is there. Then it is not sent (host_reply_is_late()).
+ * A reply about a seat or slot of the old region may have waited for a commit, and the namespace
+ * may have another region when the commit is done. Such a reply is not sent (host_reply_is_late()).
  *
- * Nor may a lock go because of bytes that were read while the region became rubbish: the SIGBUS
- * handler shows zeros where a holder's own mapping may still show its hold. So before the host
- * sends a give-back, or an amendment that lets other hosts in, it asks the driver whether the
- * region is sound. The driver looks after the word was read, so it notices if zeros were read. The
- * host also asks the driver before it answers a process for which it wrote into the region (a seat,
- * the bit that makes writers look for readers), because the write may have gone into the handler's
- * pages.
+ * A lock must not be given away because of bytes that were read while the region became rubbish:
+ * the SIGBUS handler shows this agent zeros where the holder's own mapping may still show the hold.
+ * So before the host sends a give-back, or an amendment that lets other hosts in, it asks the
+ * driver whether the region is sound. The driver looks at the region after the word was read, so it
+ * notices if zeros were read. The host also asks the driver before it answers a process for which
+ * it wrote into the region (a seat, or HFI_W_CELLS), because the write may have gone into the
+ * handler's pages.
  */
 #include "regions.h"
 
@@ -83,7 +84,7 @@
 
 /* ---- giving up ---- */
 
-/* Returns the time from which no process can have a hold in that region any more. */
+/* Returns the time T (see above): from then on, no process can have a hold in that region. */
 static int64_t over_ns(const struct host *host, uint32_t space, int64_t deadline_ns)
 {
     int64_t closed_ns = space_closed_until_ns(host, space);
@@ -159,7 +160,7 @@ bool host_region_is_left(const struct host *host, uint32_t space)
 
 /* ---- leaving a region: what is known of its locks is forgotten, slot by slot ---- */
 
-/* Puts the namespace back to what it was before there was a region. */
+/* Makes the namespace as if it had never had a region. */
 static void leave_space(struct host *host, uint32_t space)
 {
     locks_leave(host, space);

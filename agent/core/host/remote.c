@@ -17,7 +17,7 @@ enum {
     CHECK_TIMEOUT_MS = 1000,
     BREAK_TIMEOUT_MS = 2000,
     ASK_PAUSE_MS = 300,
-    OUTCOME_ID = 0xffff, /* the low 16 bits of a question's id; no request has this index */
+    OUTCOME_ID = 0xffff, /* the low 16 bits of every question's id; no request has this index */
     QUESTIONS_MAX = 128, /* one user other than root may have half of them */
     BROKEN_MAX = 64,
 };
@@ -40,8 +40,8 @@ struct question {
     } as;
 };
 
-/* A break that was done here. It is noted so that a repeat of the message does not break the next
- * holder's hold. */
+/* A break that this host has done. It is noted so that a repeated message does not break the next
+ * hold too. */
 struct break_done {
     uint64_t id;
     struct message_agent agent;
@@ -62,7 +62,8 @@ struct remote *remote_lay_out(struct arena *arena)
 
 /* ---- asking ---- */
 
-/* Returns a voter that may reach an agent which does not answer directly. */
+/* Returns a voter that passes a question on, for an agent that did not answer directly. `turn`
+ * selects one of the voters. */
 static uint8_t relay_to(const struct host *host, const struct message_agent *agent, uint32_t turn)
 {
     uint32_t count = host->config.voter_count;
@@ -98,8 +99,9 @@ static void question_send(struct host *host, struct question *question,
     question->due_ns = question->due_ns < question->end_ns ? question->due_ns : question->end_ns;
 }
 
-/* Returns whether that user may have one more question. A question about a host that is away stays
- * open for its whole time, so one user could keep all other users' questions out. */
+/* Returns whether the account may have one more question. Without this limit, one user could keep
+ * out all other users' questions, because a question to a host that does not answer stays open for
+ * its whole time. */
 static bool question_is_left(const struct host *host, int64_t account)
 {
     uint32_t count = 0;
@@ -110,7 +112,8 @@ static bool question_is_left(const struct host *host, int64_t account)
     return count < QUESTIONS_MAX / 2;
 }
 
-/* Makes a question. Returns NULL if too many questions are open. */
+/* Makes a question. Returns NULL if the table is full, or if the client's account may not have one
+ * more question. */
 static struct question *question_new(struct host *host, uint32_t client, uint64_t request,
                                      enum message_kind kind, int64_t timeout_ms)
 {
@@ -176,8 +179,8 @@ void remote_tick(struct host *host, struct host_actions *actions)
 
 /* ---- sequencers ---- */
 
-/* Returns 0 if a hold of this host that fits the check is held now, HF_ESTALE if none is,
- * HF_EUNKNOWN if this host cannot tell. */
+/* Returns 0 if this host has the hold that the check describes, HF_ESTALE if it does not have it,
+ * HF_EUNKNOWN if it does not know. */
 static int32_t held_now(const struct host *host, const struct message_check *check)
 {
     struct lock_ref at = {0};
@@ -191,7 +194,8 @@ static int32_t held_now(const struct host *host, const struct message_check *che
     uint64_t word = atomic_load(lock_word(host, at));
     uint32_t seat = check->seat;
     bool seated = seat_is_of(host, at, seat) && seat_holder(host, at.space, seat) == check->holder;
-    bool adopted = lock_state(host, at) == LOCK_ADOPTED; /* the lock's grant is not known yet */
+    /* the quorum has not yet said which grant the lock has */
+    bool adopted = lock_state(host, at) == LOCK_ADOPTED;
     bool held = check->epoch == host->lease.epoch && (lock_is_granted(host, at) || adopted);
     if (check->shared) {
         held = held && seated && check->cell_word != 0 &&
@@ -264,8 +268,8 @@ static void check_asked(struct host *host, const struct message *message,
 
 /* ---- an administrator's break ---- */
 
-/* Ends every hold of the lock that this host has. Returns HF_EFULL if a step cannot end them all;
- * then the administrator has to break again. */
+/* Ends every hold of the lock on this host. Returns HF_EFULL if one step cannot end all of them.
+ * The administrator then has to break the lock again. */
 static int32_t break_here(struct host *host, struct lock_ref at, bool now,
                           const struct hold_breaker *by, struct host_actions *actions)
 {
@@ -274,8 +278,8 @@ static int32_t break_here(struct host *host, struct lock_ref at, bool now,
     uint32_t holder = hfi_word_holder(word);
     uint32_t handle = holder != 0 ? handle_of(host, at, holder) : NONE;
     if (handle != NONE && handle_seat(host, handle) != HFI_SEAT_NONE) {
-        /* A holder that still waits has not accepted the lock, and may never do so. If it stayed in
-         * the queue, it would be the next holder again. */
+        /* If the holder's seat still waits, the process has not noticed that it holds the lock, and
+         * may never do so. Without this call it would become the next holder again. */
         hfi_bury_waiter(lock_actor(host, at), handle_seat(host, handle));
     }
     if (holder != 0 && holder != HFI_HOLDER_AGENT) {
@@ -286,7 +290,7 @@ static int32_t break_here(struct host *host, struct lock_ref at, bool now,
     while (seats_next(&walk)) {
         uint32_t id = seat_holder(host, at.space, walk.seat);
         if (!hub_has_room(actions)) {
-            return HF_EFULL; /* more readers than a step can end */
+            return HF_EFULL; /* there are more readers than one step can end */
         }
         if (id != 0) {
             hold_break_reader(host, at, walk.seat, now ? 0 : hold_delay_ms(host, at, id), by,
@@ -319,9 +323,9 @@ int32_t remote_break(struct host *host, uint32_t client, const struct hfi_frame 
         return HF_EUNSERVED;
     }
     if (lock_find(host, (const uint8_t *)name->bytes, name->size, &at)) {
-        repair_lock(host, at, actions); /* what seems to be a hold may be rubbish in the region */
+        repair_lock(host, at, actions); /* a hold that the region shows may be rubbish */
         if (lock_is_granted(host, at) && lock_mode(host, at) == HFI_GRANT_EXCLUSIVE) {
-            /* no other host has the lock */
+            /* an exclusive grant is here, so no other host has the lock */
             return break_here(host, at, now, &by, actions);
         }
     }
@@ -340,8 +344,9 @@ int32_t remote_break(struct host *host, uint32_t client, const struct hfi_frame 
     return REMOTE_ANSWERS_LATER;
 }
 
-/* Returns whether the lock has that grant. The grant of an adopted lock is not known yet, but it
- * can only be the grant that the lock had before. So a break applies to it. */
+/* Returns whether the lock has the grant of that version. Which grant an ADOPTED lock has is not
+ * known yet, but it can only be the grant that the lock had before this agent. So the break applies
+ * to it. */
 static bool is_meant(const struct host *host, struct lock_ref at, struct message_order version)
 {
     return lock_state(host, at) == LOCK_ADOPTED ||
@@ -400,10 +405,11 @@ int32_t remote_recall(struct host *host, uint32_t client, const struct hfi_text 
 
 /* ---- messages ---- */
 
-/* Questions are numbered one after the other, so an agent that was asked once can guess the next
- * numbers. A CHECKED comes from the agent that was asked; or from a voter that passed it on, if the
- * question went that way too. A BROKEN comes from the lock's owner, which only the coordinator
- * knows. */
+/* Returns whether the sender may answer the question. The sender has to be checked, because
+ * questions are numbered one after the other, so an agent can guess the numbers of other questions.
+ * A CHECKED comes from the agent that was asked. If the question was repeated, the CHECKED may also
+ * be passed on by a voter. A BROKEN may come from any agent, because only the coordinator knows who
+ * owns the lock. */
 static bool may_answer(const struct host *host, const struct question *question,
                        const struct message *message)
 {

@@ -1,16 +1,16 @@
 /*
- * Remote: questions to other hosts, and the answers to theirs: whether a sequencer is held now, and
- * an administrator's break.
+ * Remote: questions to other hosts, and answers to other hosts' questions. A question is a check
+ * (whether the hold that a sequencer names is still held) or an administrator's break.
  *
  * A sequencer names its holder's host, and that host is asked (CHECK, CHECKED). A break of a lock
  * that this host does not have goes to the coordinator, which passes it to every owner (BREAK,
- * BREAK_HOLD, BROKEN). The rights of the client are checked once, at its own host; hosts of a cell
- * trust each other for that.
+ * BREAK_HOLD, BROKEN). Only the client's own host checks the client's rights, because the hosts of
+ * a cell trust each other.
  *
  * Messages get lost, so a question is repeated until it is answered or its time is over. A repeated
- * break must not end the next hold too: this host remembers the latest breaks by the question's id,
- * and gives the same answer again. A late break must not end a later hold either: it names the
- * grant that it is about, and ends no hold under another grant.
+ * break must not end the next hold too: this host remembers the latest breaks by their ids, and
+ * gives the same answer again. A late break must not end a later hold either: it names a version,
+ * and ends no hold under another grant.
  *
  * Invariant: one user other than root has at most half of the questions.
  */
@@ -22,7 +22,7 @@
 
 struct remote;
 
-/* Returned in place of an error: the client's request is answered later. */
+/* A result in place of an error: the client's request is answered later. */
 enum { REMOTE_ANSWERS_LATER = 1 };
 
 struct remote *remote_lay_out(struct arena *arena);
@@ -39,7 +39,8 @@ int32_t remote_recall(struct host *host, uint32_t client, const struct hfi_text 
 bool remote_message(struct host *host, const struct message *message, struct host_actions *actions);
 /* Returns when remote_tick() is due. */
 int64_t remote_due_ns(const struct host *host);
-/* Repeats questions without an answer, and answers clients whose time is over. */
+/* Repeats questions without an answer. If a question's time is over, answers its client with an
+ * error. */
 void remote_tick(struct host *host, struct host_actions *actions);
 
 #endif

@@ -13,21 +13,20 @@
 #include "words.h"
 
 enum {
-    PASSES = 5,         /* in each session_ttl */
-    PIECE_MS = 5,       /* between two pieces of a pass */
-    PIECE_SLOTS = 2048, /* the least number of slots, or of seats of one slot, that a piece looks
-                         * at */
+    PASSES = 5,         /* the passes over each region in one session_ttl */
+    PIECE_MS = 5,       /* the time between two pieces of a pass */
+    PIECE_SLOTS = 2048, /* the least number of slots, or of seats of one slot, in one piece */
     PIECES_MAX = 64,    /* the most pieces of a pass over all slots */
-    ENTRY_SHIFT = 3,    /* 1 << ENTRY_SHIFT entries of the index cost as much as a slot */
+    ENTRY_SHIFT = 3,    /* 1 << ENTRY_SHIFT entries of the index count as one slot */
 };
 
 struct repair {
     int64_t due_ns;
     int64_t began_ns;     /* when the pass that is under way began */
     struct lock_ref hand; /* where the pass continues */
-    uint32_t block;       /* 1 + the block of that slot at which the pass continues; 0: the first
-                           * block of the slot */
-    uint32_t entry;       /* the next entry of the index, once all slots are done */
+    /* the block of the slot at which the pass continues, plus 1; 0: the slot's first block */
+    uint32_t block;
+    uint32_t entry; /* the next entry of the index, which follows after all slots */
 };
 
 struct repair *repair_lay_out(struct arena *arena)
@@ -40,7 +39,7 @@ struct repair *repair_lay_out(struct arena *arena)
 static void repair_number(struct host *host, struct lock_ref at, _Atomic uint32_t *field,
                           uint32_t value)
 {
-    /* seq_cst: written by nobody but the agent, with this value */
+    /* seq_cst: only the agent writes this field, so this store only restores its value */
     if (atomic_load(field) != value) {
         atomic_store(field, value);
         word_mended(host, at);
@@ -68,10 +67,10 @@ static void repair_slot(struct host *host, struct lock_ref at)
     }
 }
 
-/* A summary of all seats of a lock. */
+/* What the seats of a lock say about its queue. */
 struct queued {
     bool any;
-    uint32_t ticket; /* the last ticket */
+    uint32_t ticket; /* the highest ticket of a waiter */
     uint64_t bits;   /* the bits that the word has to have */
 };
 
@@ -87,7 +86,7 @@ static void look_at_wait(struct queued *queued, uint64_t wait)
     queued->bits |= wait & HFI_WAIT_BARGING ? HFI_W_BARGERS : HFI_W_WAITERS;
 }
 
-/* Returns whether no reader can have written the cell: it names a session that is not the present
+/* Returns whether no reader can have written the cell: it names another session than the present
  * one, or has a value that no reader writes. */
 static bool cell_is_rubbish(const struct host *host, struct lock_ref at, uint64_t cell)
 {
@@ -97,7 +96,7 @@ static bool cell_is_rubbish(const struct host *host, struct lock_ref at, uint64_
                                            !host->lease.lost && epoch != hfi_lease_epoch(lease));
 }
 
-/* Corrects a seat that is free, or whose process is dead: no process waits or reads there. */
+/* Corrects a seat that is free, or whose process is dead: the seat must neither wait nor read. */
 static void repair_empty_seat(struct host *host, struct lock_ref at, uint32_t seat,
                               struct host_actions *actions)
 {
@@ -107,7 +106,8 @@ static void repair_empty_seat(struct host *host, struct lock_ref at, uint32_t se
     uint32_t id = seat_holder(host, at.space, seat);
     if (wait & (HFI_WAIT_JOINING | HFI_WAIT_WAITING)) {
         hfi_bury_waiter(actor, seat);
-        hfi_wake_named(actor, seat); /* if a process waits there after all, it asks anew */
+        /* if a process does wait at this seat, it wakes up and joins the queue again */
+        hfi_wake_named(actor, seat);
         word_mended(host, at);
     }
     if (atomic_load(&hfi_seat(region, seat)->reader) & HFI_CELL_COUNT) {
@@ -144,15 +144,15 @@ static void repair_seat(struct host *host, struct lock_ref at, uint32_t seat, st
     uint64_t wait = atomic_load(hfi_seat_wait(region, seat));
     look_at_wait(queued, wait);
     if ((wait & HFI_WAIT_WAITING) && hfi_word_holder(atomic_load(lock_word(host, at))) == id) {
-        /* the process has the lock, and may not know that */
+        /* the process holds the lock, but may not have noticed */
         hfi_wake_named(lock_actor(host, at), seat);
     }
 }
 
 /*
- * Corrects seats of a lock. `block` is 1 + the block to begin with; 0: the lock's first block.
- * Stops at the end of a block after at least `most` seats. Returns the `block` with which to
- * continue; 0: all seats were looked at.
+ * Corrects seats of a lock, from block `block` - 1 on (0: from the lock's first block). Stops at
+ * the end of a block, after at least `most` seats. Returns the next `block`, or 0 after the last
+ * block.
  */
 static uint32_t repair_seats(struct host *host, struct lock_ref at, uint32_t block, uint32_t most,
                              struct queued *queued, struct host_actions *actions)
@@ -181,7 +181,7 @@ static uint32_t repair_seats(struct host *host, struct lock_ref at, uint32_t blo
     return walk.next_block;
 }
 
-/* Corrects the word and the slot so that they fit the seats in the queue. */
+/* Corrects the word and the slot so that they agree with the seats in the queue. */
 static void repair_queue(struct host *host, struct lock_ref at, const struct queued *queued)
 {
     if (!queued->any) {
@@ -191,17 +191,17 @@ static void repair_queue(struct host *host, struct lock_ref at, const struct que
         word_mended(host, at);
     }
     if (queued->bits & ~atomic_load(lock_word(host, at))) {
-        /* seq_cst: this sets the bit in place of the process that waits, as ensure_bit() does. That
-         * process may be about to set the bit, or may have left the queue. If it has left, the next
-         * release clears the bit needlessly, which does no harm. */
+        /* seq_cst: this sets a bit that the waiting process sets by ensure_bit(). The process may
+         * be about to set the bit, or may have left the queue. In the second case the next release
+         * clears the bit again, so this does no harm. */
         atomic_fetch_or(lock_word(host, at), queued->bits);
-        /* the lock may have been free while the waiters slept */
+        /* the lock may be free although the waiters sleep */
         hfi_rouse(lock_actor(host, at), at.slot);
     }
 }
 
-/* Returns whether the word names a holder that cannot hold: see attend_holder(). Adds to *walked
- * how many handles were looked at. */
+/* Returns whether `holder`, which the word names, cannot hold the lock: see attend_holder(). Adds
+ * the number of handles that it looked at to *walked. */
 static bool holder_is_nobody(const struct host *host, struct lock_ref at, uint32_t holder,
                              uint32_t *walked)
 {
@@ -220,7 +220,8 @@ static bool holder_is_nobody(const struct host *host, struct lock_ref at, uint32
     return !(client_flags(host, client) & CLIENT_SURVIVOR);
 }
 
-/* Returns whether the agent has to act on the lock, now that the region was put right. */
+/* Returns whether the agent has to attend to the lock after the repair. Adds its cost to
+ * *walked. */
 static bool wants_attention(const struct host *host, struct lock_ref at,
                             const struct queued *queued, uint32_t *walked)
 {
@@ -255,7 +256,8 @@ static void repair_header(struct host *host, uint32_t space)
     }
 }
 
-/* Looks at a lock, or at a part of a lock with many seats. Returns what that cost. */
+/* Repairs what the region has of the next lock. If the lock has many seats, looks at some of them
+ * only. Returns the cost, in slots. */
 static uint32_t pass_slot(struct host *host, struct lock_ref at, struct host_actions *actions)
 {
     struct queued queued = {0};
@@ -264,7 +266,8 @@ static uint32_t pass_slot(struct host *host, struct lock_ref at, struct host_act
     uint32_t first = host->repair->block;
     host->repair->block = 0;
     if (!lock_is_named(host, at)) {
-        /* the word of a retired slot must say so, for processes to open the name again */
+        /* if the slot is retired, its word must say so, because then processes open the name
+         * again */
         word_repair(host, at, actions);
         host->repair->hand.slot++;
         return cost;
@@ -279,7 +282,7 @@ static uint32_t pass_slot(struct host *host, struct lock_ref at, struct host_act
         cost += host->repair->block != 0 ? PIECE_SLOTS : HFI_BLOCK_SEATS;
     }
     if (first != 0 || host->repair->block != 0) {
-        queued.any = true; /* only a part was looked at */
+        queued.any = true; /* some seats were not looked at, so the queue may have waiters */
     }
     if (wants_attention(host, at, &queued, &cost) || words_repairs(host, at.space) != before) {
         attend_lock(host, at, actions);
@@ -288,7 +291,7 @@ static uint32_t pass_slot(struct host *host, struct lock_ref at, struct host_act
     return cost;
 }
 
-/* Drops entries of the index that name slots without a lock. Returns what that cost. */
+/* Removes entries of the index that name slots without a lock. Returns the cost, in slots. */
 static uint32_t pass_index(struct host *host, uint32_t index, uint32_t *entry)
 {
     const struct hfi_region *region = space_region(host, index);

@@ -10,9 +10,11 @@ enum {
     INDEX_BITS = 16,
     FIRST_PAUSE_MS = 250,
     PAUSE_MS = 500,
-    WAITING_PAUSE_MS = 1000, /* the pause of an ACQUIRE that seems to wait for other hosts */
+    /* the pause of an ACQUIRE after WAITING_TRIES: it probably waits for other hosts */
+    WAITING_PAUSE_MS = 1000,
     WAITING_TRIES = 3,
-    /* how often a redirected request is sent at once; after that it waits for its pause */
+    /* how often a redirected request is sent at once; after the next redirection it waits for its
+     * pause */
     REDIRECTS_MAX = 4,
 };
 
@@ -123,7 +125,7 @@ struct request *request_keep(struct host *host, struct lock_ref at, uint32_t ind
     if (index >= host->requests->capacity || index < host->requests->used) {
         return NULL;
     }
-    while (host->requests->used < index) { /* the indexes that are passed over are free */
+    while (host->requests->used < index) { /* requests with the indexes in between are free */
         host->requests->table[host->requests->used].next = host->requests->free;
         host->requests->free = ++host->requests->used;
     }
@@ -210,7 +212,7 @@ void request_end(struct host *host, struct request *request)
     request->next = host->requests->free;
     host->requests->free = index + 1;
     if (host->requests->starved) {
-        rings_arrived_all(host); /* locks that found no room have set their dirty bits already */
+        rings_arrived_all(host); /* the dirty bits of the locks that found no room are set */
     }
     host->requests->starved = false;
 }
@@ -275,10 +277,10 @@ void requests_end_all(struct host *host)
 
 /* ---- sending ---- */
 
-/* Returns whether processes wait for that lock, and do not only try it. */
+/* Returns whether a process waits for the lock, rather than only tries it. */
 static bool request_is_waited_for(const struct host *host, struct lock_ref at)
 {
-    /* The agent asks for an adopted lock on its own behalf, to learn which grant the lock has. */
+    /* The agent itself asks for an ADOPTED lock, in order to learn which grant the lock has. */
     return lock_state(host, at) == LOCK_ADOPTED ||
            hfi_awaited(lock_actor(host, at)->region, at.slot).waits;
 }
@@ -292,10 +294,11 @@ bool request_is_behind(const struct host *host, const struct request *request)
 }
 
 /*
- * Notes what the processes in the lock's queue want. If the queue is empty, an OPEN may wait for an
- * idle grant, or the processes that waited have left. In both cases the request ends if it would
- * have to wait. A try that begins while an answer is under way is not answered by that answer,
- * because the lock may have become free in between. For such a try the request is sent again.
+ * Notes in the request what the processes in the lock's queue want. If no process waits, the
+ * request is marked MESSAGE_TRIES_ONLY, so it is refused if it would have to wait. (The queue may
+ * be empty because an OPEN asks, or because the waiters have left.) `last_try` is the last try that
+ * the answer is for. A later try gets no answer from it, because the lock may have become free in
+ * between; for a later try the request is sent again.
  */
 static void note_tries(const struct host *host, struct request *request)
 {
@@ -433,8 +436,8 @@ void requests_voters_up(struct host *host, uint32_t voters)
 {
     for (uint32_t index = 0; index < host->requests->used && voters != 0; index++) {
         struct request *request = &host->requests->table[index];
-        /* A request that was sent just now is not sent again for a link that comes and goes.
-         * Otherwise its other routes would never have their turns. */
+        /* A request that was sent just now is not sent again. Otherwise a link that breaks and
+         * comes back again and again would keep the request from its other routes. */
         bool is_new = request->tries <= 1;
         if (request->id != 0 && !is_new && !request_is_kept(host, request) &&
             (voters >> route_owner(host, request->partition) & 1)) {
@@ -464,12 +467,12 @@ void request_orphan(struct host *host, const struct message_name *name,
     uint32_t id = names_find(host->names, name->bytes, name->length);
     struct request *request = id == NAMES_NONE ? NULL : orphan_find(host, id);
     if (request != NULL && !message_order_before(request->terms.version, version)) {
-        return; /* the grant of that version, or of a later one, is on its way back */
+        return; /* that version, or a later one, is on its way back */
     }
     if (request == NULL) {
         id = names_hold(host->names, name->bytes, name->length);
         request = id == NAMES_NONE ? NULL : request_new(host, id, MESSAGE_GIVE_BACK);
-        /* there is no room, so nothing is sent: the quorum will recall the grant again */
+        /* without room for a request nothing is sent; the quorum will recall the grant again */
         if (request == NULL) {
             if (id != NAMES_NONE) {
                 names_drop(host->names, id);

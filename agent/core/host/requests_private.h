@@ -5,22 +5,22 @@
 #include "core/base/heap.h"
 #include "requests.h"
 
-/* The most grants that one namespace asks for at a time, if there are other namespaces: a third of
- * what a host may ask for. */
+/* The most grants that one namespace may ask for at a time, if there are other namespaces: a third
+ * of what a host may ask for. */
 enum { ASKS_MAX = 8192 };
 
 struct request {
     uint64_t id; /* the low 16 bits are its index; 0: the entry is free */
     struct request_terms terms;
     int64_t since_ns;
-    struct lock_ref at; /* slot NONE: an orphan, a give-back without a lock; it holds the name */
+    struct lock_ref at; /* slot NONE: the request is an orphan, and has a reference to its name */
     uint32_t name;
     uint32_t next; /* index + 1 of the next free request, or of the next orphan */
     uint32_t tries;
     uint8_t kind; /* enum message_kind */
     uint8_t partition;
-    uint8_t sent_to;   /* the voter to which it was sent last */
-    uint8_t redirects; /* how often it was redirected since its last pause */
+    uint8_t sent_to;   /* the voter to which the last copy was sent */
+    uint8_t redirects; /* the number of redirections since the last pause */
     bool asks;         /* the request is counted in its namespace's asks */
 };
 

@@ -25,7 +25,7 @@ static int64_t kernel_now_ns(void *arg)
     return ringing->outer->now_ns(ringing->outer->arg);
 }
 
-/* Notes that the agent itself rang: a dirty bit is set, and has to be looked for. */
+/* Notes that the agent itself has set a dirty bit in some region. */
 static void kernel_ring(void *arg)
 {
     ((struct ringing *)arg)->rang = true;
@@ -149,7 +149,8 @@ void ringing_work(struct host *host, uint32_t index,
     /* The bits of the first word below the hand come last. */
     for (uint32_t looked = 0; looked <= words; looked++) {
         uint32_t word = space->hand / 64;
-        /* seq_cst: pairs with the fetch_or in hfi_ring(); the cause of the ring is seen below */
+        /* seq_cst: pairs with the fetch_or in hfi_ring(). So look() sees the change for which the
+         * bit was set. */
         uint64_t bits = atomic_load(&region->dirty[word]);
         bits &= UINT64_MAX << space->hand % 64;
         for (; bits != 0; bits &= bits - 1) {

@@ -1,18 +1,18 @@
 /*
- * Ringing: which locks are to be looked at because a process, or the agent itself, asked for a
- * look.
+ * Ringing: the locks at which the agent has to look, because a process, or the agent itself, asked
+ * for that.
  *
  * A process that needs the agent sets its lock's dirty bit in the region and rings: it sends the
  * frame RING over its connection. The agent then looks at every lock of that region whose bit is
  * set. A ring may be lost; each pass of repair.h looks at such locks later.
  *
- * The look at a region goes in pieces. The next piece begins behind the lock at which the last
- * piece ended, so a lock that always rings does not keep other locks waiting. A process can set the
- * bits as fast as they are looked at, even without a ring. So after as many looks as one tick may
- * have, the namespace pauses.
+ * The agent looks at the dirty bits of a region in pieces. Each piece begins behind the lock at
+ * which the piece before ended, so a lock that always rings does not keep other locks waiting. A
+ * process can set bits as fast as the agent clears them, even without a RING. So when the agent has
+ * done as many looks as it may do in one tick, it pauses for that namespace.
  *
- * Invariant: a dirty bit that was set before a ring arrived is looked at in this step, or
- * ringing_is_left() reports the namespace, so that the next step looks at it.
+ * Invariant: if a dirty bit was set before a ring arrived, this step looks at its lock, or
+ * ringing_is_left() is true for the namespace, so that a later step looks at the lock.
  */
 #ifndef HOST_RINGING_H
 #define HOST_RINGING_H
@@ -25,13 +25,14 @@ struct ringing;
 struct ringing *ringing_lay_out(struct arena *arena);
 /* Initializes the module. `outer` is the driver's kernel, borrowed. */
 void ringing_init(struct host *host, const struct hfi_kernel *outer);
-/* Returns the kernel with which the agent itself changes words. It is the driver's kernel, except
- * that a ring is only noted here, not sent. */
+/* Returns the kernel with which the agent itself changes words. This is the driver's kernel, but
+ * its ring() sends nothing, and only notes that the agent rang. */
 const struct hfi_kernel *ringing_kernel(const struct host *host);
 /* Returns the time by the driver's clock, which goes on within a step. */
 int64_t ringing_clock_ns(const struct host *host);
 
-/* Note that a ring arrived: for one namespace; for those in `spaces`, as bits; for all. */
+/* Note that a ring arrived: for one namespace, for the namespaces in `spaces` (as bits), or for all
+ * namespaces. */
 void ring_arrived(struct host *host, uint32_t space);
 void rings_arrived(struct host *host, uint64_t spaces);
 void rings_arrived_all(struct host *host);
@@ -45,12 +46,12 @@ bool ringing_is_cause(const struct host *host);
 void ringing_work(struct host *host, uint32_t space,
                   void (*look)(struct host *, struct lock_ref, struct host_actions *),
                   struct host_actions *actions);
-/* If the agent itself rang: notes that a ring arrived for all namespaces. */
+/* If the agent itself has rung, notes that a ring arrived for all namespaces. */
 void ringing_gather(struct host *host);
 /* Returns whether locks of that namespace are still to be looked at. */
 bool ringing_is_left(const struct host *host, uint32_t space);
-/* Returns whether the agent rang, or locks of a namespace that does not pause are still to be
- * looked at. */
+/* Returns whether the agent itself has rung, or locks of a namespace that does not pause are still
+ * to be looked at. */
 bool ringing_is_left_anywhere(const struct host *host);
 /* Returns when the first pause ends; INT64_MAX: no namespace pauses. */
 int64_t ringing_due_ns(const struct host *host);

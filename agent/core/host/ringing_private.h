@@ -7,10 +7,10 @@
 struct ringing_space {
     bool dirty;        /* a ring arrived since the last whole look at the dirty bits */
     uint32_t hand;     /* the slot with which the next look at the dirty bits begins */
-    uint32_t attended; /* how many looks there were since the last tick, in pieces of work */
-    /* no look before this time, because the last tick had its full number of looks */
+    uint32_t attended; /* the looks since the last tick, in pieces of work */
+    /* there is no look before this time, because the last tick had its full number of looks */
     int64_t pause_ns;
-    uint64_t causes; /* how many dirty bits were ever found */
+    uint64_t causes; /* the number of dirty bits that were ever found */
 };
 
 struct ringing {

@@ -4,7 +4,7 @@
 #include "core/quorum.h"
 
 struct routes {
-    /* by partition: the voter that is taken for its coordinator */
+    /* by partition: the index of the voter that this host takes for the coordinator */
     uint8_t owner[MESSAGE_PARTITIONS];
     uint32_t up;    /* bit by voter */
     uint32_t heard; /* the voters that people see as up */
@@ -73,8 +73,8 @@ bool route_is_up(const struct host *host, uint32_t voter)
     return voter == host->config.self || (host->routes->up >> voter & 1);
 }
 
-/* Returns another voter that is up (this agent too, if `self`), a different one each turn; NONE:
- * there is none. */
+/* Returns another voter that is up, which may be this agent if `self` is set. `turn` selects one of
+ * them. NONE: there is none. */
 static uint32_t route_other(const struct host *host, uint32_t voter, uint32_t turn, bool self)
 {
     uint32_t count = host->config.voter_count;
@@ -87,10 +87,10 @@ static uint32_t route_other(const struct host *host, uint32_t voter, uint32_t tu
     return NONE;
 }
 
-/* A request goes to the coordinator first. The second try goes to the coordinator through another
- * voter. The third try goes to another voter, which passes it on to the voter that it takes for the
- * coordinator. So a link that is cut in one direction, or a wrong belief, delays no request for
- * long. */
+/* The first copy of a request goes straight to the coordinator. The second copy goes to the
+ * coordinator through another voter. The third copy goes to another voter, which passes it on to
+ * the voter that it takes for the coordinator. So neither a link that is cut in one direction nor a
+ * wrong belief delays a request for long. */
 struct route route_choose(const struct host *host, uint32_t partition, uint32_t tries,
                           uint32_t turn)
 {

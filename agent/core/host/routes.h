@@ -2,14 +2,14 @@
  * Routes: which voter coordinates which partition, as far as this host knows, and which voters can
  * be reached.
  *
- * At first this host takes the voter for the coordinator that rendezvous hashing prefers. Later it
- * takes the voter that announced itself (OWNER), that answered a request, or that another voter
- * named when it refused a request.
+ * At first this host believes that the coordinator is the voter that rendezvous hashing prefers.
+ * Later it believes this of the voter that last announced itself (OWNER), answered a request, or
+ * was named by another voter that refused a request.
  *
  * Invariants: every partition has a voter that is taken for its coordinator. A wrong belief costs a
  * detour, never safety: each voter passes a request on to the voter that it takes for the
- * coordinator, and only the coordinator decides (docs/PROTOCOL.md, rules 1 and 2). A request that
- * is sent again and again tries all ways: straight, through another voter, and to another voter.
+ * coordinator, and only the coordinator decides (docs/PROTOCOL.md, rules 1 and 2). The copies of a
+ * request take different routes: straight, through another voter, and to another voter.
  */
 #ifndef HOST_ROUTES_H
 #define HOST_ROUTES_H
@@ -19,7 +19,8 @@
 
 struct routes;
 
-/* Where a message goes: a voter, and the voter that is to pass it on, or HOST_NO_RELAY. */
+/* The route of a message: the voter that gets it, and the voter that passes it on, or
+ * HOST_NO_RELAY. */
 struct route {
     uint32_t to;
     uint8_t relay;
@@ -28,7 +29,7 @@ struct route {
 struct routes *routes_lay_out(struct arena *arena);
 void routes_init(struct host *host);
 
-/* Returns the agent's index among the voters; NONE: it is no voter. */
+/* Returns the agent's index among the voters; NONE: the agent is no voter. */
 uint32_t route_voter(const struct host *host, const struct message_agent *agent);
 /* Returns the voter that is taken for the partition's coordinator. */
 uint32_t route_owner(const struct host *host, uint32_t partition);
@@ -43,8 +44,8 @@ bool route_is_up(const struct host *host, uint32_t voter);
  * it. */
 bool route_is_heard(const struct host *host, uint32_t voter);
 bool route_is_refused(const struct host *host, uint32_t voter);
-/* Returns the route of a request that was sent `tries` times before. If the route leads by way of
- * another voter, `turn` selects that voter. */
+/* Returns the route for the next copy of a request that was sent `tries` times before. If the route
+ * needs another voter, `turn` selects that voter. */
 struct route route_choose(const struct host *host, uint32_t partition, uint32_t tries,
                           uint32_t turn);
 

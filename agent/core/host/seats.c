@@ -4,9 +4,9 @@
 #include "locks.h"
 #include "spaces.h"
 
-/* The agent's own copies of one namespace's chains of blocks, see struct hfi_region. */
+/* The agent's own record of one namespace's chains of blocks, see struct hfi_region. */
 struct seats_space {
-    uint32_t *slot_blocks; /* by slot: first block + 1 */
+    uint32_t *slot_blocks; /* by slot: its first block + 1; 0: none */
     uint32_t *block_next;
     uint32_t *block_slot; /* by block: its slot + 1; 0: the block is free */
     uint16_t *seat_holder;
@@ -161,7 +161,8 @@ static uint32_t block_add(struct host *host, struct lock_ref at)
     atomic_store(&shared->slot, slot + 1);
     atomic_store(&shared->next, own->slot_blocks[slot]);
     own->slot_blocks[slot] = block + 1;
-    /* release (seq_cst): pairs with the acquire in first_block(); the block is filled in */
+    /* seq_cst (at least release): pairs with the acquire in first_block(); the block is filled in
+     * before */
     atomic_store(&region->slots[slot].blocks, block + 1);
     return block;
 }
@@ -251,7 +252,7 @@ bool seats_adopt(struct host *host, uint32_t index)
                              : 0;
         own->slot_blocks[slot] = block;
         for (uint32_t i = 0; block != 0; i++) {
-            /* each block is in one chain, that of the slot that it names */
+            /* a block is in one chain only, and names the slot of that chain */
             if (i > region->block_count || block > region->block_count ||
                 own->block_slot[block - 1] != 0 ||
                 atomic_load(&region->blocks[block - 1].slot) != slot + 1) {

@@ -1,10 +1,10 @@
 /*
- * Seats: the memory in the region by which a handle waits for its lock and reads under it.
+ * Seats: the memory in the region by which a handle waits for its lock, and holds it as a reader.
  *
- * A seat is given on demand. It consists of an entry in the queue, a reader's cell and a deadline.
- * It lies in a block of seats, which is chained to the lock's slot. This module knows which chain a
- * block is in and which holder id a seat has. It reads the chains and ids from the region only
- * once, at adoption.
+ * A handle gets a seat on demand. A seat consists of an entry in the queue, a reader's cell and a
+ * deadline. Seats lie in blocks, which are chained to the lock's slot. This module knows which
+ * chain a block is in, and which holder id a seat has. It reads the chains and the ids from the
+ * region only once, at adoption.
  *
  * Invariants: a block is in the chain of one slot, or free. A seat is free (holder 0), or has one
  * holder id. A seat that has an id and no handle was given by the previous agent.
@@ -18,9 +18,9 @@
 struct seats;
 
 struct seats *seats_lay_out(struct arena *arena, const struct host_config *config);
-/* Makes the region's own_... fields point to what is kept here. */
+/* Makes the region's own_... fields point to this module's record of the chains. */
 void seats_attach(struct host *host, uint32_t space, struct hfi_region *region);
-/* Rebuilds the chains of an adopted region. Returns false if they make no sense. */
+/* Reads the chains of an adopted region. Returns false if they contradict themselves. */
 bool seats_adopt(struct host *host, uint32_t space);
 /* For a region that was given up: forget all seats of the namespace, or of one slot. */
 void seats_leave(struct host *host, uint32_t space);
@@ -31,7 +31,7 @@ struct seat_walk {
     const struct host *host;
     uint32_t space;
     uint32_t seat;       /* where the walk is; HFI_SEAT_NONE: before the first seat */
-    uint32_t next_block; /* the next block + 1; 0: none */
+    uint32_t next_block; /* the next block + 1; 0: there is none */
     uint32_t blocks_left;
 };
 struct seat_walk seats_of(const struct host *host, struct lock_ref at);
@@ -49,15 +49,16 @@ bool seat_is_of(const struct host *host, struct lock_ref at, uint32_t seat);
 uint32_t seat_give(struct host *host, struct lock_ref at, uint32_t holder, uint32_t handle);
 /* Makes the seat free. */
 void seat_take_back(struct host *host, uint32_t space, uint32_t seat);
-/* Returns a seat of this lock that has that holder id and no handle, or HFI_SEAT_NONE. The previous
- * agent gave such a seat; its client has not opened the handle again, or never learned of it. */
+/* Returns a seat of this lock that has that holder id but no handle, or HFI_SEAT_NONE. The previous
+ * agent gave out such a seat. Its client has not opened the handle again, or never learned of the
+ * seat. */
 uint32_t seat_orphan(const struct host *host, struct lock_ref at, uint32_t holder);
 
 /* Returns the first block of the lock's chain, plus 1; 0: the lock has no block. */
 uint32_t seats_first_block(const struct host *host, struct lock_ref at);
-/* Notes in host->walked that a piece of work goes `times` times through all seats of the lock. */
+/* Adds to host->walked the cost of `times` walks over all seats of the lock. */
 void seats_count_walks(struct host *host, struct lock_ref at, uint32_t times);
-/* Returns whether that block (block + 1) is one of the lock's. */
+/* Returns whether `block`, a block's number plus 1, is in the lock's chain. */
 bool seats_block_is_of(const struct host *host, struct lock_ref at, uint32_t block);
 /* Returns whether the slot has blocks, and all seats in them are free. */
 bool seats_are_empty(const struct host *host, struct lock_ref at);

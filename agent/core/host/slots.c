@@ -18,8 +18,8 @@ static uint32_t slot_take(struct host *host, uint32_t index)
         return NONE;
     }
     struct hfi_slot *shared = &space_region(host, index)->slots[at.slot];
-    /* seq_cst, though no order is needed: no process has the slot open, and none learns of it
-     * before this reset. */
+    /* seq_cst, though no order is needed: no process has the slot open, and no process learns of
+     * the slot before this reset. */
     atomic_store(lock_word(host, at), 0);
     lock_forget_word(host, at);
     atomic_store(&shared->token_top, 0);
@@ -42,7 +42,7 @@ static void watch_mark_slot(struct host *host, struct lock_ref at)
     atomic_fetch_or(lock_word(host, at), HFI_W_WATCHED);
 }
 
-/* Takes the name from the slot's lock. */
+/* Drops the lock's reference to its name. */
 static void name_drop(struct host *host, struct lock_ref at)
 {
     names_set_lock(host->names, lock_name_id(host, at), NAMES_NONE);
@@ -119,8 +119,8 @@ void slot_unused(struct host *host, struct lock_ref at)
     if (lock_state(host, at) == LOCK_RETIRED) {
         slot_free(host, at);
     } else if (seats_are_empty(host, at)) {
-        /* The name keeps its slot. Its seats are freed, because there are fewer seats than slots
-         * and other locks may need them. */
+        /* The name keeps its slot, but the slot's seats are freed: there are fewer seats than
+         * slots, and other locks may need them. */
         seats_release(host, at);
     }
 }
@@ -140,10 +140,6 @@ void slots_known(struct host *host)
     }
 }
 
-/*
- * The new tokens have other high bits than the slot's, so the name gets another slot. A process
- * that waits in the old slot finds it retired, and opens the name again.
- */
 bool slot_move(struct host *host, struct lock_ref *at, struct host_actions *actions)
 {
     const struct hfi_region *region = space_region(host, at->space);
@@ -155,7 +151,8 @@ bool slot_move(struct host *host, struct lock_ref *at, struct host_actions *acti
     uint64_t hash = lock_hash(host, *at);
     publish_gone(host, *at);
     listing_remove(host, *at);
-    /* the lock is IDLE in its new slot, so this host gives the new grant back and asks again */
+    /* the lock is IDLE in its new slot, so the caller gives the new grant back, and the host asks
+     * again */
     lock_move(host, *at, to);
     hfi_index_remove(region, at->slot, hash);
     hfi_index_put(region, slot, hash);
@@ -171,7 +168,8 @@ bool slot_move(struct host *host, struct lock_ref *at, struct host_actions *acti
     lock_retire(host, *at);
     lock_log(host, actions, "slot_retired", to, 0, at->slot);
     slot_unused(host, *at);
-    watch_changed(host, to); /* also reports the old slot's changes that were not reported yet */
+    /* this also reports changes of the old slot that were not reported yet */
+    watch_changed(host, to);
     *at = to;
     return true;
 }

@@ -4,8 +4,8 @@
  *
  * Invariants: a name has at most one slot. The index of the region and the listing have exactly the
  * locks with a name. A slot that a client of the previous agent may still name is given to no other
- * lock. The tokens of one slot have the same high bits: a name whose next tokens have other high
- * bits moves to another slot, and the old slot is retired until no process has it open.
+ * lock. All tokens of a slot have the same high bits. If a name's next tokens have other high bits,
+ * the name moves to another slot, and the old slot is retired until no process has it open.
  */
 #ifndef HOST_SLOTS_H
 #define HOST_SLOTS_H
@@ -16,26 +16,26 @@
  * name. */
 bool slot_make(struct host *host, uint32_t space, const uint8_t *name, size_t size,
                struct lock_ref *at);
-/* Gives the name the slot that it has in the store. Returns false if there is no room for the name.
- */
+/* Gives the name the slot `at`, as the store says. Returns false if there is no room for the
+ * name. */
 bool slot_load(struct host *host, struct lock_ref at, const uint8_t *name, size_t size);
-/* Adopts a slot without a name. Called before the first event. */
+/* Adopts a slot without a name. Must be called before the first event. */
 void slot_adopt_unnamed(struct host *host, struct lock_ref at);
-/* Notes durably which slot the name has. */
+/* Persists the row that says which slot the name has. */
 void slot_persist(struct host *host, struct lock_ref at, struct host_actions *actions);
-/* Gives the name another slot, and sets *at to it. Processes that wait in the old slot find it
- * retired, and open the name again. Returns false if no slot is free. */
+/* For a name whose next tokens have other high bits than its slot's tokens. Gives the name another
+ * slot, and sets *at to that slot. Processes that wait in the old slot find it retired, and open
+ * the name again. Returns false if no slot is free. */
 bool slot_move(struct host *host, struct lock_ref *at, struct host_actions *actions);
 /* Takes the slot from its name, and frees it. */
 void slot_unmake(struct host *host, struct lock_ref at, struct host_actions *actions);
-/* Called when a handle of the slot ended. If no process has the slot open: frees the slot if it is
- * retired, else frees its seats. */
+/* Called when a handle of the slot has ended. If no process has the slot open, frees the slot if it
+ * is retired; otherwise frees the slot's seats. */
 void slot_unused(struct host *host, struct lock_ref at);
-/* Call it after the start, and whenever all handles of one more survivor are known. Once they are
- * known for all survivors, it does for the slots that no client opened again what slot_unused()
- * does. */
+/* Call it after the start, and whenever all handles of one more survivor are known. If the handles
+ * of all survivors are known, calls slot_unused() for each slot that has seats. */
 void slots_known(struct host *host);
-/* For a region that was given up: forgets what is known of that slot. */
+/* For a slot whose region was given up: forgets what this host knows of it. */
 void slot_leave(struct host *host, struct lock_ref at, struct host_actions *actions);
 
 #endif

@@ -124,8 +124,8 @@ bool space_mend_lease(struct host *host, uint32_t space)
 bool space_give_up(struct host *host, uint32_t space, int64_t until_ns)
 {
     struct space *own = space_at(host, space);
-    /* seq_cst: if this agent is killed in between, the last store tells the next agent that the
-     * stores before it were made */
+    /* seq_cst: this agent may be killed between two stores. If the next agent finds given_up set,
+     * the stores before it were made. */
     atomic_store(&own->note->closed_ns, until_ns);
     atomic_store(&own->note->anew_epoch, hub_session(host));
     atomic_store(&own->note->given_up, 1);
@@ -183,11 +183,11 @@ void space_note_closing(const struct host *host, uint32_t space, int64_t until_n
     }
 }
 
-/* ---- what the grants of a namespace are worth ---- */
+/* ---- what is known of a namespace's grants ---- */
 
 bool space_is_anew(const struct host *host, uint32_t space)
 {
-    /* seq_cst: written by this thread, or by the previous agent */
+    /* seq_cst: only this thread, or the previous agent, has written the epoch */
     uint32_t epoch = atomic_load(&space_at(host, space)->note->anew_epoch);
     return epoch != 0 && epoch == hub_session(host);
 }

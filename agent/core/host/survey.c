@@ -15,8 +15,8 @@ const struct host_counts *host_counts(const struct host *host)
     return &host->counts;
 }
 
-/* A time stamp in a region may be any number, even one of the future. An age above this bound is
- * taken for 0. */
+/* A time in a region may be any number, even a time in the future. An age above this bound counts
+ * as 0. */
 #define AGE_MAX_NS (INT64_C(366) * 24 * 3600 * 1000000000)
 
 static int64_t age(int64_t now_ns, uint32_t since)
@@ -25,10 +25,11 @@ static int64_t age(int64_t now_ns, uint32_t since)
     return elapsed_ns <= AGE_MAX_NS ? elapsed_ns : 0;
 }
 
-/* The state of one lock by its word and its queue. An age without a hold or a wait is -1. */
+/* The waiters of one lock, and the ages of its exclusive hold and its first wait; -1: there is
+ * none. */
 struct ages {
     uint64_t waiters;
-    int64_t hold_ns; /* how long an exclusive hold has lasted */
+    int64_t hold_ns; /* how long the exclusive hold has lasted */
     int64_t wait_ns;
 };
 

@@ -1,21 +1,20 @@
 /*
  * Survey: counts and figures for people and their monitoring.
  *
- * Invariants: a survey decides nothing, and changes nothing but histograms. A figure that is read
- * from a region is bounded: a time that cannot be true is taken for 0.
+ * Invariants: no decision depends on a survey, and it changes nothing but histograms. A time that
+ * is read from a region and cannot be true counts as 0.
  *
- * Most holds begin and end in shared memory, where the agent neither sees nor counts them. That is
- * why they are cheap. So the agent knows of them only what it finds in the words at two moments: at
- * each renewal, when it looks at every word anyway (survey_ages()), and when somebody asks for the
- * figures (host_survey()).
+ * Most holds begin and end in shared memory, and the agent neither sees nor counts them. The agent
+ * looks at the holds only at two times: at each renewal, when it looks at every word anyway
+ * (survey_ages()), and when somebody asks for the figures (host_survey()).
  */
 #ifndef HOST_SURVEY_H
 #define HOST_SURVEY_H
 
 #include "hub.h"
 
-/* Adds the ages of the lock's hold and of its first wait to the histograms, if the lock has
- * them. */
+/* Adds the ages of the lock's exclusive hold and of its first wait, if there are any, to the
+ * histograms. */
 void survey_ages(struct host *host, struct lock_ref at);
 
 #endif

@@ -6,7 +6,7 @@
 #include "locks.h"
 #include "spaces.h"
 
-enum { REMOTE_CHANGES_MAX = 1024 }; /* the most changed names to look at in one step */
+enum { REMOTE_CHANGES_MAX = 1024 }; /* the most changed names that one step looks at */
 
 struct watches *watches_lay_out(struct arena *arena, const struct host_config *config)
 {
@@ -193,8 +193,8 @@ void watch_lagged(struct host *host, uint32_t client, struct host_actions *actio
     tell(host, client, (const uint8_t *)"", 0, actions);
 }
 
-/* Notifies the watchers of one slot, from where the last step stopped. Returns false if no room was
- * left. */
+/* Notifies the watchers of one slot, continuing where the last step stopped. Returns false if the
+ * step has no more room. */
 static bool tell_watchers(struct host *host, struct lock_ref at, struct host_actions *actions)
 {
     struct watch_space *space = &host->watches->spaces[at.space];
@@ -218,9 +218,9 @@ static bool tell_watchers(struct host *host, struct lock_ref at, struct host_act
     return true;
 }
 
-/* Reports what has changed in a namespace, from where the last step stopped. Returns false if no
- * room was left. A bit is cleared before the first watcher is notified, so that a later change is
- * reported to all watchers again. */
+/* Notifies the watchers of all changes in a namespace, continuing where the last step stopped.
+ * Returns false if the step has no more room. A slot's bit is cleared before its first watcher is
+ * notified, so that a later change is reported to all watchers again. */
 static bool tell_space(struct host *host, uint32_t index, struct host_actions *actions)
 {
     struct watch_space *space = &host->watches->spaces[index];
@@ -262,16 +262,16 @@ bool watches_are_left(const struct host *host)
            (host->gossip != NULL && watches->count > 0 && gossip_has_changed(host->gossip));
 }
 
-/* Begins to compare every watch with remote_changed. The round begins where the previous round
- * stopped. */
+/* Begins to compare every watch with remote_changed. The comparison begins with the watch
+ * remote_watch, at which the previous comparison ended. */
 static void remote_begin(struct host *host)
 {
     host->watches->remote_left = host->watches->count > 0 ? host->config.limits.watches : 0;
 }
 
-/* Notifies the watchers of one name, from where the last step stopped. Returns false if no room was
- * left. An empty name means that changes were missed, so all watchers are told to look at
- * everything. */
+/* Notifies the watchers of the name remote_changed, continuing where the last step stopped. Returns
+ * false if the step has no more room. If the name is empty, changes were missed, so all watchers
+ * are told to look at everything. */
 static bool tell_remote(struct host *host, struct host_actions *actions)
 {
     const struct message_name *name = &host->watches->remote_changed;
@@ -303,13 +303,14 @@ void watch_slot_goes(struct host *host, struct lock_ref at)
     }
     space->changed[at.slot / 64] &= ~bit;
     space->next_watch = begun ? 0 : space->next_watch;
-    /* An empty name makes all watchers look at everything. So a report that was under way need not
-     * go on. */
+    /* The empty name makes all watchers look at everything. So the comparison that was under way
+     * can be given up. */
     host->watches->remote_changed.length = 0;
     remote_begin(host);
 }
 
-/* Reports changes of other hosts' locks. Returns false if no room was left. */
+/* Notifies the watchers of changes of other hosts' locks. Returns false if the step has no more
+ * room. */
 static bool tell_others(struct host *host, struct host_actions *actions)
 {
     for (uint32_t i = 0; i < REMOTE_CHANGES_MAX; i++) {
@@ -324,11 +325,13 @@ static bool tell_others(struct host *host, struct host_actions *actions)
     return true;
 }
 
-/* The part for which this step has no more room comes last in the next step, so that no part keeps
- * the others waiting. */
+/* The changes of each namespace are one part of this work, and those of other hosts' locks are the
+ * last part. If the step has no more room within a part, the next step begins with the part that
+ * follows, so that no part keeps the other parts waiting. */
 void watches_work(struct host *host, struct host_actions *actions)
 {
-    uint32_t count = host->config.namespace_count + 1; /* the last part: other hosts' locks */
+    /* the last part is that of other hosts' locks */
+    uint32_t count = host->config.namespace_count + 1;
     uint32_t first = host->watches->hand;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t index = (first + i) % count;

@@ -1,14 +1,16 @@
 /*
- * Watches: which clients want to be notified of changes of which names, and the notifications.
+ * Watches: which clients want to be notified of changes of which names. This module also sends the
+ * notifications.
  *
- * The word of a watched lock has a bit that makes every change of it ring. Changes are noted as
- * bits and reported in pieces, so that many watchers or many changes never fill a step. Several
- * changes of one lock before a report are reported once. A watcher that does not read misses
- * changes; later it gets one CHANGED with an empty name, and has to look at everything.
+ * The word of a watched lock has the bit HFI_W_WATCHED, which makes each process that changes the
+ * word ring. Changes are noted as bits and reported in pieces, so that many watchers or many
+ * changes never fill a step. If a lock changes several times before it is reported, it is reported
+ * once. A watcher that does not read its socket misses changes. Later it gets one CHANGED with an
+ * empty name, and has to look at everything.
  *
- * When a watch ends, the bits in the words stay: a lock without watches loses its bit at its next
- * change. Searching for the bits at once would mean a walk over all locks for each watch of a
- * process that dies.
+ * When a watch ends, the bits in the words stay. A lock without watches loses its bit at its next
+ * change. If the bits were cleared at once, each watch of a dying process would cost a walk over
+ * all locks.
  *
  * Invariant: a client that watches is connected. One user other than root has at most half of the
  * watches.
@@ -35,11 +37,11 @@ uint32_t watches_count(const struct host *host);
 
 /* Notes that the lock has changed, so that its watchers, if there are any, are notified. */
 void watch_changed(struct host *host, struct lock_ref at);
-/* Called when the lock is about to lose its slot, and with it the bit of a noted change. If some
+/* Call it before the lock loses its slot, because the slot's noted change is lost with it. If some
  * watchers were not notified of that change yet, makes all watchers look at everything. */
 void watch_slot_goes(struct host *host, struct lock_ref at);
-/* Called when a lock rang, and the lock's word has the bit of watches. Notes the change; if no
- * watch is left, takes the bit away instead. */
+/* Handles a ring of a lock whose word has HFI_W_WATCHED. Notes the change. If no client watches the
+ * lock any more, clears the bit instead. */
 void watch_ring_arrived(struct host *host, struct lock_ref at);
 /* For a region that was given up: forget the noted changes of one slot, or of the namespace. */
 void watch_lock_left(struct host *host, struct lock_ref at);

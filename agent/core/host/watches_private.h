@@ -13,10 +13,10 @@ struct watch {
 
 /* The changes in one namespace. */
 struct watch_space {
-    uint64_t *changed;   /* bits: slots whose watchers are to be notified */
+    uint64_t *changed;   /* bits: the slots whose watchers have to be notified */
     uint32_t hand;       /* the slot whose watchers are notified next */
     uint32_t next_watch; /* the watch at which the notifications of that slot go on */
-    bool telling;        /* bits of `changed` are set */
+    bool telling;        /* some bits of `changed` are set, or notifications are under way */
 };
 
 struct watches {
@@ -25,8 +25,9 @@ struct watches {
     uint32_t told; /* pieces of notification work since the last tick */
     uint32_t hand; /* the namespace with which the next step begins */
     struct watch_space spaces[HOST_NAMESPACES_MAX];
-    uint32_t remote_watch; /* the watch that is looked at next for remote_changed */
-    uint32_t remote_left;  /* the number of watches still to be looked at for remote_changed */
+    uint32_t remote_watch; /* the watch that is compared next with remote_changed */
+    /* the number of watches that are still to be compared with remote_changed */
+    uint32_t remote_left;
     struct message_name remote_changed;
 };
 

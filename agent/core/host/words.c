@@ -9,7 +9,7 @@
 #include "watches.h"
 
 enum {
-    /* for this time after the end of a lock-delay, a give-back may still have to wait */
+    /* the longest time after the end of a lock-delay for which a give-back may have to wait */
     WORD_MARGIN_MS = 10 * 1000
 };
 
@@ -38,14 +38,15 @@ void words_forget_repairs(struct host *host, uint32_t space)
     host->words->repairs[space] = 0;
 }
 
-/* A repair before START is not counted: the previous agent may have stopped at any moment. */
+/* A repair before START is not counted, because the previous agent may have been killed in the
+ * middle of a change. */
 void word_mended(struct host *host, struct lock_ref at)
 {
     host->words->repairs[at.space] += host->started;
     host->counts.repairs += host->started;
 }
 
-/* Returns the mode that the word has to have. */
+/* Returns the mode that the word must have. */
 static enum hfi_grant mode_in_force(const struct host *host, struct lock_ref at)
 {
     bool in_force = lock_is_granted(host, at) ? lock_in_force(host, at)
@@ -67,8 +68,8 @@ uint64_t word_token_used(const struct host *host, struct lock_ref at)
     return token >= range.floor && token <= range.last ? hfi_token(last, token) : last;
 }
 
-/* If the word's token is outside of the grant's range, some process wrote it there, and the holder
- * has lost the lock. */
+/* If the word's token is outside the grant's range, a process has written rubbish. Marks all tokens
+ * of the range as used, and takes the lock from the holder that the word names. */
 static void repair_token(struct host *host, struct lock_ref at, struct host_actions *actions)
 {
     struct hfi_range range = range_of(host, at);
@@ -86,8 +87,8 @@ static void repair_token(struct host *host, struct lock_ref at, struct host_acti
     }
 }
 
-/* The agent's own number says until when the lock is closed. Corrects the word and the region
- * accordingly. */
+/* Corrects the closed bit and the region's closing time. lock_closed_until_ns() says until when the
+ * lock is closed. */
 static void repair_closing(struct host *host, struct lock_ref at, struct host_actions *actions)
 {
     _Atomic uint64_t *told = &space_region(host, at.space)->slots[at.slot].closed_until_ns;
@@ -97,16 +98,16 @@ static void repair_closing(struct host *host, struct lock_ref at, struct host_ac
     int64_t now_ns = ringing_clock_ns(host); /* the clock that hfi_evict() uses */
     bool closed = until_ns > now_ns;
     if (told_ns != until_ns && (closed || told_ns > now_ns)) {
-        /* The region may have a time although the word's closed bit is not set: a hold may have
-         * ended by itself before the lock could be closed behind it. seq_cst: the time is written
-         * before the bit. */
+        /* The region may have a closing time although the closed bit is not set: a hold may have
+         * ended by itself before the lock could be closed behind it. That is no damage. seq_cst:
+         * the time is written before the bit. */
         atomic_store(told, (uint64_t)until_ns);
         if (word & HFI_W_CLOSED) {
             word_mended(host, at);
         }
     }
     if (closed && !(word & HFI_W_CLOSED)) {
-        /* seq_cst, as in hfi_evict_reader(): a bit that any process may set */
+        /* seq_cst, as in hfi_evict_reader() */
         atomic_fetch_or(lock_word(host, at), HFI_W_CLOSED);
         word_mended(host, at);
     }
@@ -123,16 +124,16 @@ static void repair_closing(struct host *host, struct lock_ref at, struct host_ac
     }
 }
 
-/* Sets the bits that the word must have for good, or until this agent clears them. */
+/* Sets the bits that the word must have, and that only this agent clears. */
 static void repair_bits(struct host *host, struct lock_ref at)
 {
     uint64_t bits = (lock_has_cells(host, at) ? HFI_W_CELLS : 0) |
                     (lock_is_watched(host, at) ? HFI_W_WATCHED : 0);
     if (lock_state(host, at) == LOCK_ADOPTED && lock_mode(host, at) != HFI_GRANT_NONE) {
-        bits |= HFI_W_RECALL; /* no new hold begins */
+        bits |= HFI_W_RECALL; /* so that no new hold begins */
     }
     if (bits & ~atomic_load(lock_word(host, at))) {
-        atomic_fetch_or(lock_word(host, at), bits); /* seq_cst: as when they were set first */
+        atomic_fetch_or(lock_word(host, at), bits); /* seq_cst, as when the bits were first set */
         word_mended(host, at);
     }
 }
@@ -187,7 +188,8 @@ void word_adopt(struct host *host, struct lock_ref at, uint32_t delay_ms)
         lock_set_cells(host, at);
     }
     if (!(word & HFI_W_CLOSED)) {
-        latest_ns = host->now_ns; /* a closing that is over may still delay a give-back */
+        /* the lock is open, but a lock-delay that is over may still delay a give-back */
+        latest_ns = host->now_ns;
         until_ns = until_ns > latest_ns ? 0 : until_ns;
     }
     if (until_ns > host->now_ns - WORD_MARGIN_MS * MS) {
@@ -201,7 +203,8 @@ void word_put_in_force(struct host *host, struct lock_ref at, uint64_t token_fir
     hfi_grant(lock_actor(host, at), at.slot, lock_mode(host, at), token_first,
               lock_token_last(host, at));
     lock_set_in_force(host, at, true);
-    /* There is no floor yet. An adopted holder keeps its token, which is of the earlier range. */
+    /* Until word_repair() sets the floor, it is 0: an adopted holder keeps its token, which may be
+     * below the range. */
     lock_set_floor(host, at, 0);
     word_repair(host, at, actions);
 }
