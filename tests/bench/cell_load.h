@@ -36,7 +36,7 @@ struct load {
     uint32_t series; /* the load's number, a part of its names, so that two loads share no name */
 };
 
-enum { LOAD_SAMPLES_MAX = 1 << 18 }; /* at most so many samples are recorded of a client */
+enum { LOAD_SAMPLES_MAX = 1 << 18 }; /* the greatest number of recorded samples of a client */
 
 /* Starts the clients. A host whose bit is set in `spared` gets no client; its clients go to the
  * other hosts. Call load_stop() after a failure, too. */

@@ -184,8 +184,8 @@ START_TEST(two_voters_start_over_at_the_same_time)
     agent_kill(&cell.agents[2]);
     ck_assert_int_eq(rejoin(2, "--yes", "--undo"), 70); /* refused: the voter has finished its
                                                          * start-over, and votes */
-    crowd_await_progress(&crowd, 0, 10);                /* hosts 0 and 2 are a majority without
-                                                         * the victim */
+    crowd_await_progress(&crowd, 0, 10);                /* hosts 0 and 1 are a majority without host
+                                                         * 2 */
     crowd_await_progress(&crowd, 1, 10);
     agent_start(&cell.agents[2]);
     crowd_await_all(&crowd, 10);

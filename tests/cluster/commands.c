@@ -183,8 +183,8 @@ START_TEST(child_sees_what_it_holds)
 }
 END_TEST
 
-/* The command runs without standard output and error. Its output must not go to a descriptor that
- * got their numbers, such as the connection to the agent. */
+/* The command runs without standard output and error. Its output must not go to another descriptor
+ * that got the number 1 or 2, such as the connection to the agent. */
 START_TEST(streams_that_are_closed)
 {
     siginfo_t info = {.si_pid = 0};

@@ -158,7 +158,7 @@ static bool take(struct worker *worker, unsigned lock, enum hf_mode mode, int64_
     return true;
 }
 
-/* Connects and opens all locks. If the agent is away, it waits until the agent is back. */
+/* Connects and opens all locks. If the agent is away, the worker waits until the agent is back. */
 static void open_locks(struct worker *worker)
 {
     const struct hf_options options = {.size = sizeof(options),

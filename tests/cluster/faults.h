@@ -31,8 +31,8 @@ struct faults_host {
     _Atomic uint32_t flush_delay_ms;
     _Atomic uint32_t write_delay_us;
     _Atomic int adjusted_ppm;       /* the adjustment of the clock that the kernel reports */
-    _Atomic uint32_t send_delay_ms; /* the main thread's next sendmsg() waits for so long; later
-                                     * calls do not */
+    _Atomic uint32_t send_delay_ms; /* how long the main thread's next sendmsg() waits; later calls
+                                     * do not wait */
     _Atomic int making_stalled;     /* calls of fallocate() wait while it is not 0 */
     _Atomic uint64_t making;        /* how many calls of fallocate() wait now */
     _Atomic uint64_t flushes;       /* how many flushes there were */

@@ -82,7 +82,8 @@ START_TEST(subordinate_users_share_one_half)
     ck_assert_int_eq(connect_as(FIRST + CLIENTS / 2), HF_EFULL);
     ck_assert_int_eq(connect_as(NOBODY), HF_EFULL);
     ck_assert_int_eq(connect_as(STRANGER), 0);
-    agent_kill(&agent); /* the next agent counts the clients in its records by account, too */
+    agent_kill(&agent); /* the next agent finds the clients in its records, and counts them by
+                         * account, too */
     agent_start(&agent);
     ck_assert_int_eq(connect_as(FIRST + 1), HF_EFULL);
     ck_assert_int_eq(connect_as(STRANGER), 0);

@@ -31,7 +31,7 @@ static const int64_t acquire_timeout_ns = INT64_C(20000000000);
 static const int64_t dwell_every_ns = INT64_C(50000000);
 /* the time that workers get to wake up before a phase begins */
 static const int64_t lead_ns = 2000000;
-/* a worker polls the clock for so long before an intended start: a timer would be later */
+/* how long a worker polls the clock before an intended start, because a timer would be late */
 static const int64_t spin_ns = 100000;
 
 struct load_worker {

@@ -350,7 +350,8 @@ static int find_predecessor(struct lock *lock, enum peer_mode mode, char before[
     return error;
 }
 
-/* Waits until no node before lock->node excludes it. Returns PEER_LOST if the session ended. */
+/* Waits until no node that comes before lock->node excludes lock->node. Returns PEER_LOST if the
+ * session ended. */
 static int await_turn(struct lock *lock, enum peer_mode mode, int64_t until_ns)
 {
     struct zookeeper_session *client = lock->client;
