@@ -3,18 +3,19 @@
  *
  * It knows the clients, their handles and seats, the locks that have a slot in a region, the grants
  * that the quorum gave to this host, and what to send to clients. It changes lock words through
- * proto/lockword.h (memory, not I/O; the futex call is injected), asks the quorum for grants and
- * gives them back, closes a lock behind a holder that vanished and opens it again in time, ends
- * holds past their own limit, and adopts the regions of the previous agent.
+ * proto/lockword.h (memory, not I/O; the futex call is injected). It asks the quorum for grants and
+ * gives them back. It closes a lock behind a holder that vanished and opens it again in time, ends
+ * holds whose limit is over, and adopts the regions of the previous agent.
  *
  *   host_step(host, event) -> actions, answers
  *
  * Like the quorum core it has no I/O, no clock, no allocation after start and no globals: now_ns
- * comes with each event. A step fills a list of actions. The driver first does all HOST_PERSIST_...
- * in one durable transaction (together with the quorum core's), then all others in order. An action
- * that depends on a durable row stands behind the action that persists the row.
+ * comes with each event. A step fills a list of actions. The driver first carries out all
+ * HOST_PERSIST_... actions in one durable transaction, together with what the quorum core persists.
+ * Then it carries out all other actions in order. An action that depends on a durable row stands
+ * behind the action that persists the row.
  *
- * Answers to clients are encoded frames already (HOST_REPLY).
+ * A HOST_REPLY action has an encoded frame.
  */
 #ifndef CORE_HOST_H
 #define CORE_HOST_H
@@ -40,19 +41,18 @@ enum {
     HOST_NO_RELAY = 0xff,
     HOST_REQUESTS_MAX = 65535,
     HOST_DELAYS_MAX = 16384,
-    /* the lock-delays of at most so many handles are counted in one step */
+    /* the most handles whose lock-delays one step counts */
     HOST_DELAYS_PIECE = 16384,
 };
 
 struct host_limits {
     uint32_t locks;   /* slots of each region */
-    uint32_t clients; /* connected at once */
-    uint32_t handles; /* open at once, of all clients together */
+    uint32_t clients; /* the most clients connected at once */
+    uint32_t handles; /* the most handles open at once, of all clients together */
     uint32_t blocks;  /* blocks of seven seats in each region */
-    uint32_t watches; /* prefixes watched at once */
-    /* Requests to the quorum that are not answered yet, at most HOST_REQUESTS_MAX; 0: as many as
-     * there are locks, but at most HOST_REQUESTS_MAX. A request that finds no room is sent
-     * later. */
+    uint32_t watches; /* the most prefixes watched at once */
+    /* The most unanswered requests to the quorum, at most HOST_REQUESTS_MAX. 0: as many as there
+     * are locks, but at most HOST_REQUESTS_MAX. A request that finds no room is sent later. */
     uint32_t requests;
 };
 
@@ -76,11 +76,13 @@ struct host_config {
     char namespaces[HOST_NAMESPACES_MAX][HFI_LABEL_MAX + 1];
 };
 
-/* The rights of a client in a namespace. The driver derives it from the client's credentials. */
+/* The rights of a client in a namespace, as bits. The driver derives them from the client's
+ * credentials. */
 enum { HOST_MAY_USE = 1, HOST_MAY_ADMIN = 2 };
 
 struct host_peer {
-    int64_t pid; /* the number in the agent's pid namespace; 0: the process has no number there */
+    /* the process id in the agent's pid namespace; 0: the process has no id in that namespace */
+    int64_t pid;
     int64_t uid;
     int64_t account; /* the account whose quotas the client uses, usually the uid; 0: no quotas */
     char command[HFI_FRAME_COMMAND_MAX + 1];
@@ -92,14 +94,15 @@ enum host_event_kind {
      * quorum, and announced the previous agent's clients (host_load_survivor()). lease.epoch is the
      * session's, and durable. */
     HOST_START = 1,
-    HOST_CONNECTED, /* the driver let a client's HELLO in; see `connected` */
+    HOST_CONNECTED, /* a client sent HELLO, and the driver has accepted it; see `connected` */
     HOST_FRAME,     /* any other frame of a client that has sent HELLO */
-    HOST_HANGUP,    /* its socket is closed; its process may still live */
-    HOST_DIED,      /* its process is dead */
-    HOST_FORGOTTEN, /* its FORGET was carried out: its ids may be given to another client */
-    HOST_DRAINED,   /* its socket takes frames again, after unasked frames were dropped */
+    HOST_HANGUP,    /* the client's socket is closed; its process may still live */
+    HOST_DIED,      /* the client's process is dead */
+    /* HOST_FORGET was carried out: the client's ids may be given to another client */
+    HOST_FORGOTTEN,
+    HOST_DRAINED, /* the client's socket takes frames again, after unasked frames were dropped */
     HOST_RING,    /* a client sent RING: look at the region's locks that have their dirty bit set */
-    HOST_MESSAGE, /* from the quorum, message_is_for_host() */
+    HOST_MESSAGE, /* a message from the quorum or from another host, see message_is_for_host() */
     HOST_LEASE,   /* the session's state or deadline changed */
     /* the voters that can be reached changed; before the first such event the host takes all voters
      * for reachable */
@@ -107,11 +110,11 @@ enum host_event_kind {
     HOST_TICK,
 };
 
-/* The session as the renewal code sees it. */
+/* The session, as core/session/renewal.h reports it. */
 struct host_lease {
     int64_t deadline_ns;
     uint32_t epoch;
-    bool lost; /* this epoch's session is lost for good, and so are its grants */
+    bool lost; /* the session of this epoch is lost for good, and its grants with it */
 };
 
 struct host_event {
@@ -124,8 +127,9 @@ struct host_event {
             const struct host_peer *peer;
             const struct hfi_hello *hello;
             uint64_t request;
-            uint32_t connection; /* the driver's own number, echoed in the actions */
-            bool resumed;        /* hello.client is alive, and hello has its nonce */
+            /* the driver's own number for the connection, which the actions repeat */
+            uint32_t connection;
+            bool resumed; /* the client hello.client is alive, and `hello` has its nonce */
         } connected;
         struct {
             const struct hfi_frame *frame;
@@ -134,23 +138,21 @@ struct host_event {
         const struct message *message;
         struct host_lease lease; /* LEASE, START */
         struct {
-            uint32_t
-                up; /* by bit: the voters to which requests may go: heard, or it is too early to
-                          * tell */
-            /* by bit: the voters that answer renewals, and whose links are not broken */
+            uint32_t up; /* bit by voter: requests may go to this voter */
+            /* bit by voter: it answers renewals, and its link is not broken */
             uint32_t heard;
-            uint32_t refused; /* by bit: the voters that refuse this agent, see message_refused */
+            uint32_t refused; /* bit by voter: it refuses this agent, see message_refused */
         } voters;             /* VOTERS */
     } as;
 };
 
 enum host_action_kind {
-    HOST_PERSIST_SLOT = 1, /* slot of region <-> name */
+    HOST_PERSIST_SLOT = 1, /* a row that says which slot of a region a name has */
     HOST_PERSIST_NO_SLOT,
     HOST_SEND,  /* a message to a voter, or to another agent */
     HOST_REPLY, /* a frame for a client; fds says which descriptors go with it */
-    /* comes before the frame WELCOME: the connection belongs to this client, and the driver makes
-     * the client's record */
+    /* the connection belongs to this client: make the client's record; comes before the frame
+     * WELCOME */
     HOST_WELCOMED,
     HOST_HANG_UP, /* close the client's socket: it broke the rules (text says how) */
     HOST_FORGET,  /* the client is gone and nothing refers to it any more: remove its record */
@@ -165,8 +167,8 @@ enum { HOST_FD_NONE = 0, HOST_FD_REGION };
  * core, or for this core if message_is_for_host(). */
 struct host_send {
     uint32_t to;            /* a voter's index, or HOST_TO_AGENT */
-    uint8_t relay;          /* the voter that is to pass it on, or HOST_NO_RELAY */
-    struct message message; /* its header is empty, except for `to` with HOST_TO_AGENT */
+    uint8_t relay;          /* the voter that passes the message on, or HOST_NO_RELAY */
+    struct message message; /* its header is empty, but with HOST_TO_AGENT it has `to` */
 };
 
 struct host_action {
@@ -180,13 +182,15 @@ struct host_action {
             struct message_name name;
         } slot;
         struct {
-            uint32_t fds;     /* HOST_FD_... */
-            uint32_t region;  /* with HOST_FD_REGION: the namespace whose region is sent */
-            uint32_t birth;   /* not 0: the reply is about that region, see host_reply_is_late() */
+            uint32_t fds;    /* HOST_FD_... */
+            uint32_t region; /* with HOST_FD_REGION: the namespace whose region is sent */
+            /* not 0: the number of the region that the reply is about, see host_reply_is_late() */
+            uint32_t birth;
             uint64_t request; /* the request that this frame answers; 0: a later frame answers it */
-            uint32_t offset;  /* of the frame in host_actions.output */
+            uint32_t offset;  /* the frame's offset in host_actions.output */
             uint32_t size;
-            bool unasked; /* may be dropped if the client does not read (HOST_DRAINED) */
+            /* the frame may be dropped if the client does not read its socket (HOST_DRAINED) */
+            bool unasked;
         } reply;
         struct {
             uint32_t holder;
@@ -202,13 +206,13 @@ struct host_action {
             int64_t number;           /* the event's number, see docs/LOG.md */
             struct message_name name; /* length 0: none */
             const char *reason;       /* static: why a hold ended; NULL: none */
-            bool broken;              /* an administrator did it: `by` and `uid` say who */
+            bool broken;              /* an administrator broke the hold: `by` and `uid` say who */
             struct message_agent by;  /* the administrator's agent */
             int64_t uid;              /* -1: not known */
         } log;
         const char *text;      /* HANG_UP: static */
         uint64_t request;      /* TELL */
-        struct host_send send; /* the room for shares at its end is not initialised */
+        struct host_send send; /* the array of shares in its message is not initialised */
     } as;
 };
 
@@ -225,28 +229,31 @@ struct host_actions {
     size_t output_size;
 };
 
-/* Bytes of memory for this configuration. Memory is touched only when it is used. */
+/* Returns how many bytes of memory host_init() needs with this configuration. Memory that no entry
+ * uses is never touched. */
 size_t host_size(const struct host_config *config);
 
 /*
- * Makes the state in memory (zeroed, host_size() bytes, aligned to 64; borrowed until the end).
- * names is borrowed and shared with the quorum core; kernel is borrowed (wake and now_ns are
- * used; sleep and ring never).
+ * Makes the state in `memory`, which must be zeroed, host_size() bytes long and aligned to 64. The
+ * host core borrows the memory for good. names is borrowed, and shared with the quorum core. kernel
+ * is borrowed; the host core calls its wake and now_ns, but never its sleep and ring.
  */
 struct host *host_init(void *memory, const struct host_config *config, struct names *names,
                        const struct hfi_kernel *kernel);
 
-/* Before START: sets the gossip by which people see other hosts' locks (core/gossip.h). Borrowed.
- * The host core reads other hosts' locks there and puts its own (gossip_put_lock()). Without
- * gossip, people see the locks of this host only. */
+/* Before START: sets the gossip core (core/gossip.h), by which people see other hosts' locks.
+ * Borrowed. The host core reads other hosts' locks from it, and publishes its own locks to it
+ * (gossip_put_lock()). Without gossip, people see the locks of this host only. */
 void host_set_gossip(struct host *host, struct gossip *gossip);
 
-/* A note of a request that waits, in memory that outlives the agent. All zeros at first. */
+/* A note of an ACQUIRE that waits (host/kept.h), in memory that outlives the agent. All zeros at
+ * first. */
 struct host_kept {
-    _Atomic int64_t since_ns; /* when the grant was first asked for; 0: the entry is free */
+    _Atomic int64_t since_ns; /* when this host first asked for the grant; 0: there is no note */
     uint64_t name_hash;
-    /* If known, ballot and sequence are the version of the lock that was last given back. Otherwise
-     * they are the request's id: its lower 48 bits in ballot, the others in sequence. */
+    /* If `known`, ballot and sequence are the version of the lock's last grant that went back.
+     * Otherwise they are the request's id: the lower 48 bits in ballot, the other bits in
+     * sequence. */
     uint64_t ballot : 48;
     uint64_t space : 16;
     uint64_t sequence : 40;
@@ -254,9 +261,9 @@ struct host_kept {
     uint64_t known : 1;
 };
 
-/* Before START: room for notes of requests that the next agent of the session continues, with the
- * notes that the previous agent left there (host/kept.h). Borrowed. A request without a note loses
- * its position in the queue when the next agent starts. */
+/* Before START: sets the memory for notes of requests that the next agent of the session continues
+ * (host/kept.h). The memory has the notes that the previous agent left. It is borrowed. A request
+ * without a note loses its position in the queue when the next agent starts. */
 void host_set_kept(struct host *host, struct host_kept *kept, uint32_t count);
 
 /* Before START: sets the notes of lock-delays in milliseconds, as the previous agent left them
@@ -272,72 +279,80 @@ struct host_region_note {
     _Atomic uint64_t name_hash;   /* set by the driver: a hash of the namespace's name; 0: no
                                    * namespace */
     _Atomic uint64_t incarnation; /* set by the driver; 0: not known */
-    /* until this time a lock of the namespace may be closed, or a hold may last in a region that
-     * was given up */
+    /* the time until which a lock of the namespace may be closed, or a hold may last in a region
+     * that was given up */
     _Atomic int64_t closed_ns;
-    _Atomic uint32_t anew_epoch; /* the namespace was given up in that session; 0: in none */
-    _Atomic uint32_t given_up;   /* the region was given up, and no other region is there yet */
+    /* the epoch of the session in which the namespace was given up; 0: in none */
+    _Atomic uint32_t anew_epoch;
+    /* the region was given up, and the namespace has no new region yet */
+    _Atomic uint32_t given_up;
 };
 
 /* Before START: sets the note of a namespace's region, as the previous agent left it
- * (host/regions.c). Borrowed. Without a note in such memory, the next agent does not learn what
+ * (host/regions.c). Borrowed. If this function is not called, the next agent does not learn what
  * this agent notes of the region. */
 void host_set_region_note(struct host *host, uint32_t space, struct host_region_note *note);
 
 /*
- * Before START: sets the function that returns whether a region is still sound: not truncated, no
- * hole in it, its header as it was made. The host core calls it before it sends a message that lets
- * another host have a lock because of what was read in the region. It also calls it before it gives
- * a process a lock of the region. Once it returned false for a region, it always does, and the
- * driver gives the region up when the step is done. Without this function every region is sound.
+ * Before START: sets the function that returns whether a region is still sound: it is not
+ * truncated, has no hole, and its header is unchanged. The host core calls the function before it
+ * sends a message that lets another host have a lock because of what was read in the region, and
+ * before it answers a process for which it wrote into the region. If the function has returned
+ * false for a region, it always does, and the driver gives the region up when the step is done.
+ * Without this function every region is sound.
  */
 typedef bool host_sound_fn(void *arg, uint32_t space);
 void host_set_sound(struct host *host, host_sound_fn *sound, void *arg);
 
 /*
  * Adds the region of a namespace. Before START, call it for each namespace in use whose region was
- * not given up. After START, call it between steps, to give a fresh region to a namespace whose
- * host_region_is_left(). `base` is the mapped region. It is borrowed until it is given up, and the
- * host fills in own_.... `adopted` says that it is the previous agent's region; otherwise it is
- * fresh. Returns NULL, or what is wrong with the region: then it is not used.
+ * not given up. After START, call it between steps, to give a fresh region to a namespace for which
+ * host_region_is_left() is true. `base` is the mapped region. It is borrowed until the region is
+ * given up and left. The host core sets the own_... fields of its copy. `adopted` says that this is
+ * the previous agent's region; otherwise it is fresh. Returns NULL, or what is wrong with the
+ * region. In the second case the region is not used.
  */
 const char *host_add_region(struct host *host, uint32_t space, const struct hfi_region *base,
                             bool adopted) __attribute__((warn_unused_result));
 
-/* Before START: loads a row of the store. Returns false if it does not fit. */
+/* Before START: loads a row of the store, which says that the name has that slot. Returns false if
+ * the row does not fit the limits or the region. */
 bool host_load_slot(struct host *host, uint32_t space, uint32_t slot, const uint8_t *name,
                     size_t length) __attribute__((warn_unused_result));
 
-/* Before START, when the session is continued: loads what this agent's own acceptor has for a name.
- * The host core ignores values of other owners, and of other epochs than that session's. */
+/* Before START, when the session is continued: loads the value that this agent's own acceptor has
+ * for a name. The host core ignores the value if it is not a grant of this agent and of that
+ * session. */
 void host_load_grant(struct host *host, const struct message_name *name,
                      const struct message_value *value);
 
 /* Before START, when regions were adopted and all rows loaded: returns NULL, or why the space's
- * region cannot be adopted. Then the driver makes the host anew, without that region. */
+ * region cannot be adopted. In the second case the driver makes the host core anew, without that
+ * region. */
 const char *host_check_region(struct host *host, uint32_t space)
     __attribute__((warn_unused_result));
 
-/* Before START: loads a client of the previous agent whose process still lives, with one of its
- * holder ids (first: its own). When the process dies, the driver reports that by HOST_DIED. Returns
- * false if the table is full. */
+/* Before START: loads a client of the previous agent whose process still lives. Call it for each
+ * holder id of the client, beginning with its first id (holder == client). When the process dies,
+ * the driver reports that by HOST_DIED. Returns false if the table is full. */
 bool host_load_survivor(struct host *host, uint32_t client, uint32_t holder, uint64_t nonce,
                         const struct host_peer *peer) __attribute__((warn_unused_result));
 
 /*
  * Between steps, or before START: gives up the namespace's region, which became rubbish or was not
  * adopted (host/regions.c). From now on no lock of the namespace is opened: HF_EUNSERVED.
- * deadline_ns is the last deadline that may have been published there. If this host core published
- * a later deadline, it uses that one instead. Returns when another region may be made in its place.
+ * deadline_ns is the last deadline that may have been published in the region. If this host core
+ * has published a later deadline, it uses the later deadline. Returns when another region may be
+ * made for the namespace.
  */
 int64_t host_give_up_region(struct host *host, uint32_t space, int64_t deadline_ns);
-/* Between steps, before the region is given up: replaces the region's memory, which must not be
- * touched any more, by `base`. `base` is as large, and zeroed behind the header. It is borrowed
- * until the region is given up and left. */
+/* Between steps, before the region is given up: `base` replaces the region's memory, which must not
+ * be touched any more. `base` is as large as the region, and zeroed behind the header. It is
+ * borrowed until the region is given up and left. */
 void host_move_region(struct host *host, uint32_t space, const struct hfi_region *base);
-/* Returns whether a reply that waited for something durable is about a region that was given up
- * meanwhile. Do not send such a reply: the client would take another region for that one. Answer
- * the client's request with HF_EUNSERVED instead. */
+/* Returns whether a reply that had to wait for a commit is about a region that was given up since.
+ * Do not send such a reply, because the client would believe that it is about the namespace's new
+ * region. Answer the client's request with HF_EUNSERVED instead. */
 bool host_reply_is_late(const struct host *host, const struct host_action *reply);
 /* Returns whether the host core no longer refers to the region that was given up, so that it may be
  * unmapped. */
@@ -347,16 +362,18 @@ bool host_region_is_given_up(const struct host *host, uint32_t space);
 
 void host_step(struct host *host, const struct host_event *event, struct host_actions *actions);
 
-/* Returns the peer of the client with that first holder id, as in WELCOMED; NULL: it is gone. */
+/* Returns the peer of the client with that first holder id (see HOST_WELCOMED); NULL: the client is
+ * gone. */
 const struct host_peer *host_peer_of(const struct host *host, uint32_t client);
 
-/* Returns when the next TICK is wanted; INT64_MAX: never. A time at or before now_ns: at once. */
+/* Returns when the next TICK is wanted; INT64_MAX: never. The time may be in the past: then a TICK
+ * is wanted at once. */
 int64_t host_next_tick_ns(const struct host *host);
 
-/* Returns whether the host core has no request at the quorum, except perhaps for that name. */
+/* Returns whether no request of the host core is under way, except perhaps one for that name. */
 bool host_asks_only(const struct host *host, const struct message_name *name);
 
-/* Returns the namespace index of a lock name (0 is default), as the configuration decides it. */
+/* Returns the index of the configured namespace to which a lock name belongs; 0 is "default". */
 uint32_t host_namespace(const struct host_config *config, const char *name, size_t size);
 
 /* ---- for people: counts and figures ---- */
@@ -374,20 +391,21 @@ enum host_loss {
 
 /* Counts since this agent started. */
 struct host_counts {
-    uint64_t opens;         /* OPEN requests of clients, including those repeated after a restart */
-    uint64_t opens_refused; /* OPEN requests that were answered with an error */
+    uint64_t opens;         /* OPENs of clients, including OPENs repeated after a restart */
+    uint64_t opens_refused; /* OPENs that were answered with an error */
     uint64_t grants;        /* grants of the quorum that were put in force */
-    uint64_t recalls;       /* recalls of grants that were here, each counted once */
+    uint64_t recalls;       /* recalls of grants that this host had, each counted once */
     uint64_t handoffs;      /* grants given back because another host waits for the lock */
     uint64_t give_backs;    /* grants given back for any reason, acknowledged by the quorum */
     uint64_t ranges;        /* ranges of tokens that were leased to this host */
     uint64_t sessions_lost;
     uint64_t losses[HOST_LOSS_COUNT];
-    uint64_t repairs; /* repairs of a region where it contradicted what this agent knows */
+    uint64_t repairs; /* repairs of a region that contradicted what this agent knows */
     uint64_t refused[MESSAGE_REFUSED_END]; /* by enum message_refusal; [0] is unused */
-    struct histogram acquire;              /* from the first request for a grant to the grant */
-    /* Samples. Each renewal adds the ages of one lock that is held here: how long its present hold
-     * has lasted, and how long its first waiter has waited. */
+    /* the times from the first request for a grant to the grant */
+    struct histogram acquire;
+    /* Samples. Each renewal adds two ages of each lock: how long its exclusive hold has lasted, and
+     * how long its first waiter has waited. */
     struct histogram hold_age;
     struct histogram wait_age;
 };
@@ -411,16 +429,17 @@ struct host_survey {
     int64_t oldest_wait_ns;
 };
 
-/* Fills in the survey; it looks at every lock. now_ns must not be earlier than the last step's. */
+/* Fills in the survey. Looks at every lock. now_ns must not be earlier than that of the last
+ * step. */
 void host_survey(const struct host *host, int64_t now_ns, struct host_survey *out);
 
 /* Returns, as bits, the regions that were sent to a client over its present connection. A RING of
- * the client is about these regions. */
+ * the client concerns these regions. */
 uint64_t host_regions_of(const struct host *host, uint32_t client);
-/* Returns how often locks of these regions asked the agent, by their dirty bit, to look at them. */
+/* Returns how many dirty bits the agent has found in these regions (as bits) since it started. */
 uint64_t host_causes(const struct host *host, uint64_t regions);
 
-/* Returns whether, as far as the host core knows, every process that ever got a region is dead. */
+/* Returns whether every process that ever got a region is dead, as far as the host core knows. */
 bool host_is_deserted(const struct host *host);
 
 /* Fails (HF_CHECK) if the private state contradicts itself. For tests and the simulator. */

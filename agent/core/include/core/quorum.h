@@ -5,8 +5,9 @@
  *   quorum_step(state, event) -> actions
  *
  * Time (CLOCK_BOOTTIME) and a random number come with the event. Nothing else comes from outside,
- * and the only effects are the actions. An action to persist stands before every send that depends
- * on it. So the driver may carry out the actions of many steps together, if it keeps three rules:
+ * and the only effects are the actions. An action to persist stands in the list before every send
+ * that depends on it. So the driver may carry out the actions of many steps together, if it keeps
+ * three rules:
  *
  *   1. It makes the rows to persist durable, in order, each batch in one transaction.
  *   2. It sends a message that quorum_waits_for_disk() only when every row that was to be persisted
@@ -24,8 +25,8 @@
  * The memory is one block that the caller provides. If a table is full, the answer is
  * MESSAGE_REFUSED_FULL.
  *
- * Registers instead of a log: D. Rystsov, "CASPaxos: Replicated State Machines without logs"
- * (2018). Leases: M. Trencseni et al., "PaxosLease" (2012).
+ * For registers instead of a log, see D. Rystsov, "CASPaxos: Replicated State Machines without
+ * logs" (2018). For leases, see M. Trencseni et al., "PaxosLease" (2012).
  */
 #ifndef CORE_QUORUM_H
 #define CORE_QUORUM_H
@@ -43,7 +44,7 @@
 struct quorum;
 
 enum {
-    /* The room for actions that a step needs in struct actions. */
+    /* The most actions that a step appends to struct actions. */
     QUORUM_STEP_ACTIONS = 256,
     /* Inside the core an agent's index is a u16. */
     QUORUM_AGENTS_MAX = 65000,
@@ -70,7 +71,7 @@ struct quorum_config {
     uint32_t self;        /* index in voters; voter ids in ballots are index + 1 */
     struct message_agent voters[MESSAGE_VOTERS_MAX]; /* the same order at every voter */
     uint64_t store_id[2];
-    bool rejoin; /* the store must start over (durable), and has not done so yet */
+    bool rejoin; /* the store must start over, and has not done so yet; this is durable */
     int64_t session_ttl_ns;
     int64_t grace_ns;
     uint32_t max_drift_percent; /* at most 50 */
@@ -83,11 +84,11 @@ enum quorum_event_kind {
     QUORUM_MESSAGE,   /* a message arrived that is not for the host core */
     QUORUM_TICK,      /* at quorum_next_tick_ns() or later */
     QUORUM_STALLED,   /* this process did not run for a while, until now */
-    /* the clock's rate is out of max_drift, or was until now; repeated while it is out */
+    /* the clock's rate exceeds max_drift, or did so until now; repeated as long as it does */
     QUORUM_ASTRAY,
     QUORUM_LINK,    /* the connection to another voter was made, or broke */
-    QUORUM_REACHED, /* the connection to an agent was made; messages sent before that are lost */
-    QUORUM_RESIGN,  /* this process will end soon: other voters are to coordinate */
+    QUORUM_REACHED, /* the connection to an agent was made; messages sent to it before are lost */
+    QUORUM_RESIGN,  /* this process will end soon: other voters have to take over its partitions */
 };
 
 struct quorum_event {
@@ -119,8 +120,8 @@ const char *quorum_config_error(const struct quorum_config *config)
  */
 struct quorum *quorum_init(void *memory, const struct quorum_config *config, struct names *names);
 
-/* Load a durable row, before START. They return false if the row does not fit the limits, or has a
- * value that no quorum core writes. */
+/* Before START: load a durable row. Return false if the row does not fit the limits, or has a value
+ * that no quorum core writes. */
 bool quorum_load_round(struct quorum *quorum, uint32_t round) __attribute__((warn_unused_result));
 bool quorum_load_promise(struct quorum *quorum, const struct quorum_promise *promise)
     __attribute__((warn_unused_result));
@@ -139,16 +140,17 @@ bool quorum_load_seen(struct quorum *quorum, const struct quorum_seen *seen)
  * message changes nothing. */
 void quorum_step(struct quorum *quorum, const struct quorum_event *event, struct actions *actions);
 
-/* Handles a RENEW message and does nothing else that a step does. It touches no name, so another
- * thread may call it while the host core, which shares the names, is in a step. The message must be
- * valid. */
+/* Handles a RENEW message, and does nothing else that a step does. The function does not touch the
+ * names that the two cores share. So one thread may call it while another thread is in a step of
+ * the host core. The message must be valid. */
 void quorum_renew(struct quorum *quorum, const struct quorum_event *event, struct actions *actions);
 
 /* Returns when the next TICK is wanted; INT64_MAX: never. */
 int64_t quorum_next_tick_ns(const struct quorum *quorum);
 
-/* Returns whether a message of this kind may be sent only when everything that was to be persisted
- * before it is durable: it makes a promise, or reports something that must be on the disk. */
+/* Returns whether a message of this kind may be sent only when all rows that were to be persisted
+ * before it are durable. Such a message makes a promise, or reports something that must be on the
+ * disk. */
 static inline bool quorum_waits_for_disk(enum message_kind kind)
 {
     return kind == MESSAGE_PREPARE || kind == MESSAGE_PROMISE || kind == MESSAGE_VALUE ||
@@ -170,10 +172,10 @@ uint32_t quorum_coordinator(const struct quorum *quorum, uint32_t partition);
  * name without a register here needs no read. */
 bool quorum_ready(const struct quorum *quorum);
 
-/* For a voter that resigned (RESIGN). quorum_handed_over() returns whether other voters claim every
- * partition that this voter coordinated, and have received the requests that waited here.
- * quorum_resigned() returns whether nothing is left to do: all is handed over, or no voter is there
- * that could take over. Both functions may return false for ever. */
+/* For a voter that resigned (RESIGN). quorum_handed_over() returns whether other voters have
+ * claimed every partition that this voter coordinated, and have received the requests that waited
+ * at this voter. quorum_resigned() returns whether nothing is left to do: all is handed over, or no
+ * other voter can take over. Both functions may return false for ever. */
 bool quorum_handed_over(const struct quorum *quorum);
 bool quorum_resigned(const struct quorum *quorum);
 
@@ -206,38 +208,38 @@ void quorum_header(const struct quorum *quorum, enum message_kind kind, struct m
  * anything. */
 void quorum_set_commit(struct quorum *quorum, uint64_t commit);
 
-/* The driver has begun a commit with everything persisted so far. What is persisted from now on
- * goes into the next commit. The commit is under way until quorum_set_commit(). */
+/* The driver has begun a commit of all rows persisted so far. Rows persisted from now on go into
+ * the next commit. The commit is under way until quorum_set_commit() is called. */
 void quorum_committing(struct quorum *quorum);
 
-/* Before START: fills in a row that must be in the first commit of this process, if the driver
- * commits something before START (a new epoch). Returns false if there is no such row. When it
- * returns true, the core counts the row as persisted. See members.c. */
+/* Call this before START, if the driver commits something before START (a new epoch). Fills in a
+ * row that must be in that commit, which is the first of this process. Returns false if there is no
+ * such row. If it returns true, the core counts the row as persisted. See members.c. */
 bool quorum_keep_opened(struct quorum *quorum, struct quorum_seen *row)
     __attribute__((warn_unused_result));
 
-/* Returns the commit that messages report. members.c says when that is not the last durable
+/* Returns the commit that messages report. members.c says when this is not the last durable
  * commit. */
 uint64_t quorum_reported_commit(const struct quorum *quorum);
 
 /* Counts of this voter's work since it started, for people. */
 struct quorum_counts {
-    uint64_t taken_over; /* partitions that it began to coordinate, each time counted */
-    uint64_t left;       /* partitions that it ceased to coordinate */
-    uint64_t deaths;     /* sessions that it ended, by a majority's marks */
-    uint64_t grants;     /* grants that it made */
-    /* From a request's arrival here to its grant. The time that the host had waited at other voters
-     * before is included. */
+    uint64_t taken_over; /* how often this voter began to coordinate a partition */
+    uint64_t left;       /* how often this voter ceased to coordinate a partition */
+    uint64_t deaths;     /* sessions that this voter ended, by a majority's marks */
+    uint64_t grants;     /* grants that this voter made */
+    /* The times from a request to its grant. The time that the request waited at earlier
+     * coordinators is included. */
     struct histogram wait;
 };
 /* The present state in figures, for people. */
 struct quorum_survey {
-    uint32_t partitions; /* partitions that it coordinates */
+    uint32_t partitions; /* partitions that this voter coordinates */
     uint32_t incomplete; /* how many of these partitions are not complete yet */
     uint32_t registers;  /* lock names with a value; registers_max is the limit */
     uint32_t registers_max;
     uint32_t agents;   /* names of agents in the table */
-    uint32_t requests; /* hosts' requests that wait or are under way here */
+    uint32_t requests; /* hosts' requests at this voter that are not answered yet */
     bool votes;
     bool majority;        /* this voter exchanges messages with a majority, itself included */
     int64_t suspicion_ns; /* the suspicion timeout */
