@@ -53,7 +53,7 @@ static void host_make(struct rig *rig, bool adopted)
     }
 }
 
-/* Makes a region for a namespace; all have the same size. */
+/* Makes a region for a namespace. All regions have the same size. */
 static void *region_make(const struct rig *rig, uint64_t *size, struct hfi_region *region)
 {
     struct hfi_region_sizes sizes = {rig->config.limits.locks, 65535, rig->config.limits.blocks};

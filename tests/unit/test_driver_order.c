@@ -489,8 +489,8 @@ static void answer_renewal(unsigned voter, bool extended)
     driver_received(driver, &message);
 }
 
-/* Another thread keeps the session. Of the messages that arrive, it takes only renewals and their
- * answers. */
+/* Another thread keeps the session. Of the messages that arrive, this thread takes only renewals
+ * and their answers. */
 START_TEST(while_the_host_core_is_held_up_renewals_go_on)
 {
     struct message_agent *b = &names[1];

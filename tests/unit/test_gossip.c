@@ -74,7 +74,7 @@ static uint32_t index_of(const struct message_agent *name)
 
 static void step(uint32_t index, struct gossip_event *event);
 
-/* Sends a packet. The first packet to a peer makes a connection. */
+/* Sends a packet, which may get lost. A packet to an agent of another part always gets lost. */
 static void send_packet(uint32_t from, const struct gossip_action *action)
 {
     uint32_t to = index_of(&action->agent);

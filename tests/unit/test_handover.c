@@ -56,8 +56,8 @@ static uint32_t waiting_at(const struct cell *cell, uint32_t node)
 struct scene {
     struct cell *cell;
     uint32_t owner;  /* the coordinator of "a" */
-    uint32_t holder; /* its host has the grant */
-    uint32_t later;  /* its host waits behind the host of `owner` */
+    uint32_t holder; /* the node whose host has the grant */
+    uint32_t later;  /* the node whose host waits behind the host of `owner` */
     struct message_order version;
 };
 

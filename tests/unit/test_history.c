@@ -462,7 +462,7 @@ START_TEST(a_late_release_ends_the_lock_delay)
 }
 END_TEST
 
-/* A late release lets nobody in before the deadline that the holder knew. */
+/* A late release lets nobody in before the deadline (500) that the holder knew. */
 START_TEST(a_late_release_does_not_shorten_the_hold)
 {
     log_firm(100, 1, 500, 50);

@@ -194,7 +194,7 @@ START_TEST(a_voter_that_is_down_is_not_asked)
 END_TEST
 
 /* A broken connection loses the messages on their way, and a restarted voter does not know them. So
- * the host asks a voter again as soon as it is connected. */
+ * the host asks a voter again as soon as the voter is connected. */
 START_TEST(a_voter_that_is_back_is_asked_at_once)
 {
     const uint32_t all = (1U << VOTERS) - 1;
@@ -796,8 +796,8 @@ START_TEST(a_ring_without_an_upgrade_asks_for_nothing)
     hfi_ask_no_upgrade(&actor, &request, &held);
     ck_assert_uint_eq(amends_after_a_ring(&actor, opened.slot), 0);
 
-    /* The note asks for an upgrade, but its hold has ended, for example because its process was
-     * killed. */
+    /* The note asks for an upgrade, but the reader's hold has ended, for example because the reader
+     * was killed. */
     hfi_ask_upgrade(&actor, &request, &held);
     cell_release(&opened, &held);
     struct hfi_held later;

@@ -20,7 +20,7 @@ static struct message_agent names[2] = {{6, "host-a"}, {6, "host-b"}};
 
 static void gossip_event(uint32_t who, struct gossip_event event);
 
-/* Delivers each agent's messages to the other at once. Its recursion ends because an answer gets no
+/* Delivers each agent's messages to the other at once. The recursion ends because an answer gets no
  * answer (spread.c). */
 static void deliver(uint32_t who, const struct gossip_actions *actions, const unsigned char *bytes)
 {

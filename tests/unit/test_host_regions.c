@@ -121,8 +121,8 @@ START_TEST(a_recall_of_before_is_answered_afterwards)
 }
 END_TEST
 
-/* A dead process held the lock. No handle of this agent has its lock-delay any more, but the next
- * region waits until that lock-delay is over. */
+/* A dead process held the lock, so no handle has the hold's lock-delay any more. The next region
+ * still waits until that lock-delay is over. */
 START_TEST(a_closed_lock_is_waited_for)
 {
     struct hfi_opened long_delay = rig_open_granted(rig, other, "b", DELAY_MS * RIG_MS);

@@ -34,7 +34,8 @@ static void teardown(void)
 
 /* ---- records of hand-overs ---- */
 
-/* A process dies while it waits for that lock, and the record of a living process names its id. */
+/* A process dies while it waits for that lock. The record of a living process, `culprit`, names the
+ * id of the dead one. */
 static void die_waiting(const char *name, struct hfi_region *culprits, uint32_t culprit)
 {
     uint32_t victim = rig_connect(rig, HOST_MAY_USE);
@@ -55,7 +56,7 @@ START_TEST(records_of_a_namespace_pin_its_own_dead_alone)
     rig_pass(rig, 3000 * RIG_MS);
     ck_assert_uint_eq(handles_count(rig->host), handles);
     ck_assert_uint_eq(rig->forgotten, 1);
-    /* While a process lives, an id that its record names stays in use, if the id is of the same
+    /* While a process lives, the ids in its record stay in use, but only ids of the record's own
      * region. */
     die_waiting("a", &rig->region, mine.holder);
     rig_pass(rig, 3000 * RIG_MS);
@@ -340,7 +341,7 @@ START_TEST(held_by_nobody)
 }
 END_TEST
 
-/* A forged recall bit costs the host its grant, which it then requests again. */
+/* A forged recall bit costs the host the grant. The host then requests the grant again. */
 START_TEST(recalled_by_nobody)
 {
     open_both();

@@ -1,7 +1,8 @@
 /*
  * Tries on a host: processes that wait only for an idle grant of another host. The tests check what
- * their host asks the quorum for them, and its answer to them if the grant is in use on another
- * host. They also check the owner's host when other hosts only try. The test plays the quorum.
+ * the host of these processes asks the quorum, and how the host answers them if the grant is in use
+ * on another host. They also check the owner's host when other hosts only try. The test plays the
+ * quorum.
  */
 #include "host_cell.h"
 

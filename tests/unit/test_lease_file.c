@@ -134,7 +134,7 @@ START_TEST(a_page_that_is_gone_does_not_count)
     live();
     ck_assert_int_eq(unlinkat(folder_fd, page, 0), 0);
     begin();
-    ck_assert_uint_eq(found.epoch, 3); /* the epoch in the file */
+    ck_assert_uint_eq(found.epoch, 3); /* the epoch in the file `lease` */
     ck_assert(!file.counts && !file.regions_count);
     lease_file_close(&file);
 }

@@ -117,9 +117,9 @@ static void hold_and_release(struct runner *runner, hf_lock *lock, enum hf_mode 
     atomic_fetch_add(&storm->lost, result == HF_ELOST);
 }
 
-/* Returns whether this thread does another round. It does ROUNDS rounds at least. If storm->evicts
- * is set it continues until a hold was evicted, because the evicting thread may have had no
- * processor. */
+/* Returns whether this thread does another round. It does runner->rounds rounds at least. If
+ * storm->evicts is set, the thread continues until a hold was lost, because the evicting thread may
+ * have had no processor. */
 static bool goes_on(const struct runner *runner, uint64_t round)
 {
     const struct storm *storm = runner->storm;

@@ -271,7 +271,7 @@ START_TEST(the_same_host_asks_for_the_other_mode)
 END_TEST
 
 /* The tokens that an AMEND names. An upgrade names token_last. A downgrade names token_used, or
- * token_last if its host is of an earlier release. */
+ * token_last if the host is of an earlier release. */
 struct naming {
     uint64_t token_last;
     uint64_t token_used;
@@ -366,7 +366,7 @@ START_TEST(an_upgrade_that_waits_recalls_shares_now_and_then)
 }
 END_TEST
 
-/* An AMEND for an upgrade recalls other shares only if its host still has a share. */
+/* An AMEND for an upgrade recalls other shares only if the host that sends it still has a share. */
 START_TEST(an_amend_of_a_share_that_is_gone_recalls_nothing)
 {
     struct cell *cell = cell_ready(3);

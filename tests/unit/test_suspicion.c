@@ -273,8 +273,8 @@ START_TEST(slow_links)
 }
 END_TEST
 
-/* Heartbeats come in time, but rounds are slow, because disks are slow. After the first slow round
- * its coordinator pauses; afterwards the voters know of the slowness. */
+/* Heartbeats come in time, but rounds are slow, because disks are slow. The coordinator of the
+ * first slow round pauses. From then on the voters know that rounds are slow. */
 START_TEST(slow_rounds)
 {
     struct cell *cell = start(3, 280 + (uint64_t)_i);

@@ -214,8 +214,9 @@ START_TEST(killed_coordinator)
 }
 END_TEST
 
-/* Hosts that renew their sessions with the new coordinator learn from it which partitions it has
- * now. A voter that has just started does not know which hosts renew their sessions with it. */
+/* Hosts that renew their sessions with the new coordinator learn from this coordinator which
+ * partitions it has now. A voter that has just started does not know which hosts renew their
+ * sessions with it. */
 enum { RENEWED, YOUNG, SILENT, TOLD_CASES };
 START_TEST(hosts_are_told)
 {

@@ -420,8 +420,8 @@ static void fill_plain(struct draw *draw, struct message *out, uint32_t shares)
     }
 }
 
-/* A kind of message, and the function that fills it in. `shares` chooses among several shapes of a
- * kind: the number of shares (UINT32_MAX: a VALUE of an unknown name), or which PULLED. */
+/* A kind of message, and the function that fills it in. `shares` is the number of shares, or
+ * UINT32_MAX for a VALUE of an unknown name. `synced` is the kind of contents of a SYNCED. */
 static const struct shape {
     enum message_kind kind;
     fill_function *fill;
