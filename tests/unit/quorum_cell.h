@@ -69,7 +69,7 @@ struct cell {
     /* A node with little processor time runs for the first runs_ns of each of_ns, shifted by
      * shift_ns. With of_ns 0, it runs all the time. */
     int64_t runs_ns[CELL_NODES], of_ns[CELL_NODES], shift_ns[CELL_NODES];
-    bool tick_first;                  /* timers run before the messages that have arrived */
+    bool tick_first;                  /* a node runs its timers before it takes messages */
     bool cut[CELL_NODES][CELL_NODES]; /* [from][to]: no packet arrives */
     /* [from][to], also from a node to itself: kinds (bits) that are lost */
     uint64_t drop[CELL_NODES][CELL_NODES];

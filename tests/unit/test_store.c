@@ -552,7 +552,7 @@ START_TEST(what_was_replaced_is_put_back_and_no_other)
     uint64_t second = meta.store_id[0];
     store_close(store);
     ck_assert_msg(start_over(kept[1]), "%s", error);
-    /* the undo does not choose the file whose inode changed last, which is this one */
+    /* now the inode of kept[0] changed last, and the undo must still put kept[1] back */
     ck_assert_int_eq(chmod(kept[0], 0600), 0);
     ck_assert_msg(undo(kept[2]), "%s", error);
     ck_assert_str_eq(kept[2], kept[1]);

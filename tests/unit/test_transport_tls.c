@@ -1,6 +1,7 @@
 /*
- * The transport opens if it can, and otherwise reports the reason. It closes in every state, and
- * handles none of the process's signals. With TLS it accepts the right peers only.
+ * The transport opens if it can, and otherwise reports the reason. The transport closes in every
+ * state, and its threads handle none of the process's signals. With TLS it accepts the right peers
+ * only.
  */
 #include "transport_rig.h"
 
