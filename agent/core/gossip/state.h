@@ -9,8 +9,9 @@
  *   items.c    the items of all authors, kept within bounds
  *   step.c     hashes, random numbers, ages
  *
- * Indexes: an author's is a u16, and 0 is this agent. An item's, a topic's (a lock name that items
- * are about) and a chunk's (a part of a body) is a u32 from 1; 0 means none.
+ * Indexes: the index of an author is a u16, and 0 is this agent. The index of an item, of a topic
+ * (a lock name that items are about) or of a chunk (a part of a body) is a u32 from 1; 0 means
+ * none.
  */
 #ifndef GOSSIP_STATE_H
 #define GOSSIP_STATE_H

@@ -39,8 +39,9 @@ uint32_t delay_noted_ms(const struct host *host, struct lock_ref at)
     if (host->delays->count == 0 || !lock_is_named(host, at)) {
         return LOCK_DELAY_UNKNOWN_MS;
     }
-    /* seq_cst: no other process reads the note while this process lives. The note only has to be
-     * written before the client has its answer. */
+    /* seq_cst, though no order with other processes is needed: no other process reads the note
+     * while this process lives. The note only has to be written before the client has its
+     * answer. */
     uint32_t noted_ms = atomic_load(&host->delays->notes_ms[note_of(host, at)]);
     noted_ms = noted_ms < MESSAGE_LOCK_DELAY_MAX_MS ? noted_ms : MESSAGE_LOCK_DELAY_MAX_MS;
     return noted_ms > LOCK_DELAY_UNKNOWN_MS ? noted_ms : LOCK_DELAY_UNKNOWN_MS;

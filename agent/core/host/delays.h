@@ -39,7 +39,8 @@ struct delays *delays_lay_out(struct arena *arena);
 
 /* Returns whether there is memory for notes. */
 bool delays_are_noted(const struct host *host);
-/* Returns the longest lock-delay that a handle of the lock may have from the previous agent. */
+/* Returns the noted lock-delay of the lock, but at least LOCK_DELAY_UNKNOWN_MS. No handle that the
+ * previous agent has opened asks for more. */
 uint32_t delay_noted_ms(const struct host *host, struct lock_ref at);
 /* Returns the longest lock-delay that any handle of any lock may have, as the notes say. */
 uint32_t delays_longest_ms(const struct host *host);

@@ -2,9 +2,9 @@
  * Handles: which client has which lock open, under which holder id. A handle begins in opens.c and
  * ends in burials.c.
  *
- * Invariants: a handle that is used stands in two lists, its client's and its lock's. Within one
- * lock each handle has a holder id of its own, so a lock's word names one handle and no other. The
- * handle's id is one of its client's.
+ * Invariants: each used handle stands in two lists: that of its client and that of its lock. Its
+ * holder id is one of its client's ids. No two handles of a lock have the same holder id, so a
+ * lock's word names one handle only.
  *
  * A closed handle stays as a zombie while a word or a holder record may still name its id
  * (docs/PROTOCOL.md, rule 30). If another handle got the id too early, a lock that was meant for

@@ -113,7 +113,7 @@ struct host_action *hub_log(struct host_actions *actions, const char *event, int
 /* Returns whether one more piece of work fits in this step. */
 bool hub_has_room(const struct host_actions *actions);
 /* Returns whether the session's lease counts now. A grant is asked for, or put in force, only while
- * it does. */
+ * the lease counts. */
 bool hub_lease_is_safe(const struct host *host);
 /* Returns the epoch of the session. Before START, that is the session which this agent
  * continues. */

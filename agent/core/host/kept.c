@@ -2,7 +2,7 @@
 #include "kept.h"
 
 enum {
-    SLOT_MASK = (1 << 23) - 1, /* a region has at most 2^22 slots */
+    SLOT_MASK = (1 << 23) - 1, /* host_kept.slot has 23 bits, and a slot's number fits into 22 */
     ID_LOWER_BITS = 48,
 };
 static const uint64_t ID_LOWER = (UINT64_C(1) << ID_LOWER_BITS) - 1;

@@ -136,8 +136,8 @@ void lock_set_in_force(struct host *host, struct lock_ref at, bool in_force);
  * in force. The highest value is that of the range's last token. */
 uint64_t lock_floor(const struct host *host, struct lock_ref at);
 void lock_set_floor(struct host *host, struct lock_ref at, uint64_t floor);
-/* lock_has_cells() returns whether a reader may ever have had a seat of the lock. lock_set_cells()
- * notes for good that one may. The word has HFI_W_CELLS for that. */
+/* lock_has_cells() returns whether a reader has a seat of the lock, or may have had one.
+ * lock_set_cells() notes this for good. The word shows it as HFI_W_CELLS. */
 bool lock_has_cells(const struct host *host, struct lock_ref at);
 void lock_set_cells(struct host *host, struct lock_ref at);
 /* Return and set whether the word has to have the bit HFI_W_WATCHED. */

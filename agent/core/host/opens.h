@@ -1,8 +1,8 @@
 /*
  * Opens: the client's requests OPEN, SEAT and MAP.
  *
- * Within one lock each handle has a holder id of its own, so a lock's word names one handle and no
- * other. A client that opens a lock twice gets another id for the second handle.
+ * No two handles of a lock have the same holder id, so a lock's word names one handle only. A
+ * client that opens a lock twice gets another id for the second handle.
  *
  * Rule: an OPEN is answered when the lock's grant is here and covers the handle's lock-delay, or
  * when PENDING_ANSWER_MS is over (pending.h). Every row that the answer depends on is durable, or

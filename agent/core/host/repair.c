@@ -250,7 +250,8 @@ static void repair_header(struct host *host, uint32_t space)
         words_count_repair(host, space);
     }
     if (atomic_load(&header->abandoned) != 0) {
-        /* seq_cst: this region is not abandoned, because this agent serves it */
+        /* This agent serves the region, so it is not abandoned: a process has written the field.
+         * seq_cst, as in tell_abandoned(). */
         atomic_store(&header->abandoned, 0);
         words_count_repair(host, space);
     }

@@ -495,7 +495,7 @@ void request_inherit(struct host *host, struct lock_ref at)
         return;
     }
     orphan_unlink(host, request);
-    names_drop(host->names, request->name); /* the lock has a reference of its own */
+    names_drop(host->names, request->name); /* the lock has its own reference to the name */
     attach(host, request, at);
     lock_set_version(host, at, request->terms.version);
     lock_set_state(host, at, LOCK_RETURNING);

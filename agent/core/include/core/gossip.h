@@ -7,20 +7,22 @@
  * that somebody on its host holds or waits for. A voter also has items about the partitions that it
  * coordinates and the sessions that are over. An item has a number that rises with each change. All
  * items of an author have the incarnation of its process, and items of a higher incarnation replace
- * all items of a lower one. An agent that restarted does not remember its incarnation. If it
- * receives items of its own with a higher incarnation than its present one, it takes a still higher
- * one and publishes everything anew.
+ * all items of a lower one. An agent that restarted does not remember its last incarnation. If it
+ * receives its own items with an incarnation above its present one, it takes a still higher
+ * incarnation and publishes everything anew.
  *
- *   rumours       each ROUND new items go to FANOUT random peers, in one packet; an agent to which
- *                 an item is new does the same, each item REPEATS times
- *   anti-entropy  each EXCHANGE one hash per author goes to EXCHANGE_PEERS random peers; a peer
- *                 with another hash answers with its hashes of that author's 256 buckets, and gets
- *                 the buckets that differ. It repairs what rumours missed, and brings signs of life
+ *   rumours       In each ROUND an agent sends its new items to FANOUT random peers, in one packet.
+ *                 A peer to which an item is new passes the item on in the same way. Each agent
+ *                 sends an item in REPEATS rounds
+ *   anti-entropy  In each EXCHANGE an agent sends one hash per author to EXCHANGE_PEERS random
+ *                 peers. A peer that has another hash for an author answers with the hashes of the
+ *                 author's 256 buckets, and gets the items of the buckets that differ. This repairs
+ *                 what rumours missed, and brings signs of life
  *
  * Costs, for n agents. An agent sends, whatever n is:
- *   at rest       EXCHANGE_PEERS / EXCHANGE = 4 digests a second, and answers as many: 8 messages;
- *   when the cell changes all the time: FANOUT / ROUND = 30 rumours a second more, and to each of
- *   the 8 digests at most one message of hashes and REPAIR_PACKETS of items.
+ *   at rest: EXCHANGE_PEERS / EXCHANGE = 4 digests a second, and answers to 4 digests: 8 messages;
+ *   when the cell changes all the time: 30 rumours a second more (FANOUT / ROUND), and for each of
+ *   the 8 digests at most one message of hashes and REPAIR_PACKETS messages of items.
  * No packet is larger than 8 KiB. A digest takes about 35 bytes for each author. If there are more
  * authors than fit, the next digest begins where the last one ended. So a tick looks at no more
  * than n authors, and any other step at one packet. A rumour reaches about (1 + FANOUT) times as

@@ -92,7 +92,7 @@ struct host_peer {
 enum host_event_kind {
     /* The first event, once. The caller has added the regions (host_add_region()), loaded the
      * quorum, and announced the previous agent's clients (host_load_survivor()). lease.epoch is the
-     * session's, and durable. */
+     * epoch of the session, and durable. */
     HOST_START = 1,
     HOST_CONNECTED, /* a client sent HELLO, and the driver has accepted it; see `connected` */
     HOST_FRAME,     /* any other frame of a client that has sent HELLO */
@@ -366,8 +366,8 @@ void host_step(struct host *host, const struct host_event *event, struct host_ac
  * gone. */
 const struct host_peer *host_peer_of(const struct host *host, uint32_t client);
 
-/* Returns when the next TICK is wanted; INT64_MAX: never. The time may be in the past: then a TICK
- * is wanted at once. */
+/* Returns when the next TICK is wanted; INT64_MAX: never. A time that is not after now_ns means
+ * that a TICK is wanted at once. */
 int64_t host_next_tick_ns(const struct host *host);
 
 /* Returns whether no request of the host core is under way, except perhaps one for that name. */

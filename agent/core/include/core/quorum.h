@@ -84,7 +84,8 @@ enum quorum_event_kind {
     QUORUM_MESSAGE,   /* a message arrived that is not for the host core */
     QUORUM_TICK,      /* at quorum_next_tick_ns() or later */
     QUORUM_STALLED,   /* this process did not run for a while, until now */
-    /* the clock's rate exceeds max_drift, or did so until now; repeated as long as it does */
+    /* the clock's rate is, or was until now, off by more than max_drift; repeated while it is
+     * off */
     QUORUM_ASTRAY,
     QUORUM_LINK,    /* the connection to another voter was made, or broke */
     QUORUM_REACHED, /* the connection to an agent was made; messages sent to it before are lost */
@@ -179,8 +180,8 @@ bool quorum_ready(const struct quorum *quorum);
 bool quorum_handed_over(const struct quorum *quorum);
 bool quorum_resigned(const struct quorum *quorum);
 
-/* The first function returns this voter's status. The second returns the status that another voter
- * last reported of itself (0: none yet). */
+/* quorum_voter_status() returns this voter's status. quorum_voter_status_of() returns the status
+ * that another voter last reported of itself; 0: it has reported none yet. */
 enum message_voter_status quorum_voter_status(const struct quorum *quorum);
 enum message_voter_status quorum_voter_status_of(const struct quorum *quorum, uint32_t voter);
 

@@ -59,8 +59,8 @@ enum action_kind {
     ACTION_PERSIST_MARK,       /* one row, which replaces the row of that agent; epochs only rise */
     ACTION_PERSIST_DELETED,    /* deletes the row of that name, if there is one */
     ACTION_PERSIST_CHECKPOINT, /* one row, which replaces the row of that partition */
-    ACTION_PERSIST_MEMBER,     /* one row, which replaces that voter's */
-    ACTION_PERSIST_SEEN,       /* one row, which replaces that voter's */
+    ACTION_PERSIST_MEMBER,     /* one row, which replaces the row of that voter */
+    ACTION_PERSIST_SEEN,       /* one row, which replaces the row of that voter */
     ACTION_PERSIST_REJOINED,   /* the store has started over, and votes from now on */
     ACTION_SEND,
     ACTION_LOG, /* a log line */

@@ -10,7 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { ARENA_ALIGNMENT = 64 }; /* a cache line; counted from the beginning of the block */
+/* a cache line in bytes; each part is aligned to it, from the beginning of the block */
+enum { ARENA_ALIGNMENT = 64 };
 
 struct arena {
     uint8_t *base; /* NULL: only the size is wanted */

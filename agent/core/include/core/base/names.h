@@ -44,7 +44,7 @@ void names_expect(struct names *names, uint64_t count);
 uint32_t names_find(const struct names *names, const void *bytes, size_t length);
 
 /* Returns the id of that name, and adds the name if it is new. The caller gets one more reference
- * to the name. Returns NAMES_NONE if the table is full; nothing has changed then. */
+ * to the name. If the table is full, changes nothing and returns NAMES_NONE. */
 uint32_t names_hold(struct names *names, const void *bytes, size_t length)
     __attribute__((warn_unused_result));
 
