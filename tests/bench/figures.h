@@ -1,7 +1,7 @@
 /*
- * The comparisons, one in each file. Each starts its own agent under bench->directory, measures,
- * stops the agent, and fills in a figure whose name and text are set already. Returns 0, or -1
- * after complain().
+ * The comparisons. Each function starts its own agent under bench->directory, measures, stops the
+ * agent, and fills in a figure whose name and text are already set. It returns 0, or -1 after
+ * complain(). The comment behind a function names its file, also for the functions below it.
  */
 #ifndef BENCH_FIGURES_H
 #define BENCH_FIGURES_H

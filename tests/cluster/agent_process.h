@@ -124,8 +124,8 @@ void sleep_ms(int64_t duration_ms);
  * runs. The kernel may add up to one tick to that time later. */
 int64_t agent_loop_ns(const struct agent_process *agent);
 
-/* Returns how long, in ns and summed up, the present threads of a process were ready to run but had
- * no processor. Returns 0 if the kernel does not say. */
+/* Returns the time in ns in which the present threads of a process were ready to run but had no
+ * processor. It is the sum over all threads. Returns 0 if the kernel does not report it. */
 int64_t process_unserved_ns(pid_t pid);
 
 /* Like fork(), for a child that dies with this process. */

@@ -69,8 +69,8 @@ static int rejoin(int host, const char *yes, const char *undo)
     return WEXITSTATUS(wait_for(pid));
 }
 
-/* Makes the victim start over. Then host 0 is down, so the cell can grant locks only if the victim
- * votes again. */
+/* Makes the victim start over. Then kills the agent of host 0, so that the cell can grant locks
+ * only if the victim votes again. */
 static void start_over(void)
 {
     ck_assert_int_eq(rejoin(VICTIM, "--yes", NULL), 70); /* refused: the agent runs */

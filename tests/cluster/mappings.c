@@ -51,8 +51,8 @@ static void punch(int fd)
             strerror(errno));
 }
 
-/* Maps the header's page MAPPINGS times, starts processes that share these mappings, and sleeps.
- * Each fork copies the mappings. Writes a byte to the pipe when all processes have started. */
+/* Maps the header's page MAPPINGS times, and forks processes - 1 children, each of which gets a
+ * copy of the mappings. Writes a byte to the pipe when all have started. Never returns. */
 static void map_often(int fd, int pipe_fd, unsigned processes)
 {
     for (unsigned i = 0; i < MAPPINGS; i++) {

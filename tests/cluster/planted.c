@@ -169,8 +169,8 @@ static void add_namespace(void)
     close(fd);
 }
 
-static void (*hobble)(void); /* takes kernel features away from the agents of a test; NULL: from
-                              * none */
+static void (*hobble)(void); /* called in an agent's process before exec(), to take kernel features
+                              * away; NULL: takes none away */
 
 /* Runs the agent as its own user. If it serves, ends it. Returns its exit code. */
 static int run_agent(void)

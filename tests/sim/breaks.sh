@@ -1,11 +1,11 @@
 #!/bin/bash
-# Plays seeds with one rule broken until the check that is there for that rule says so.
+# Plays seeds with one rule broken, until that rule's own check fails.
 #
 #   breaks.sh SIMULATOR RULE WORDS SEEDS [OPTION...]
 #
-# WORDS is what that check says (an extended regular expression). Other checks may notice the rule
-# first, mostly as somebody who is never served: such a seed is passed over. Exit status 0: the check
-# spoke; 1: it did not in so many seeds.
+# WORDS is an extended regular expression for the message of that check. In some seeds another check
+# fails first, mostly because a process is never served. These seeds are passed over. Exit status 0:
+# the check has failed, as it should; 1: it did not fail in SEEDS seeds.
 set -u
 simulator=$1 rule=$2 words=$3 seeds=$4
 shift 4
@@ -18,7 +18,7 @@ while ((first <= seeds)); do
         exit 0
     fi
     failed=$(sed -n 's/^seed \([0-9]*\),.*/\1/p' <<<"$said" | tail -1)
-    [[ -n $failed ]] || break # all the rest are well
+    [[ -n $failed ]] || break # no check fails in the other seeds
     printf 'passed over: %s\n' "$(grep -m 1 "^seed $failed," <<<"$said")"
     first=$((failed + 1))
 done

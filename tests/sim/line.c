@@ -27,7 +27,8 @@ static const int64_t SETTLED_NS = 5000 * SIM_MS; /* the time after which message
                                                   * back have arrived */
 static const int64_t GAP_NS = 250 * SIM_MS;      /* the least time between two arrivals; the
                                                   * greatest is twice that */
-static const int64_t SLACK_NS = 200 * SIM_MS;    /* the time of messages and rounds */
+static const int64_t SLACK_NS = 200 * SIM_MS;    /* an allowance for the time of messages and
+                                                  * rounds */
 static const int64_t ASKS_NS = 400 * SIM_MS;     /* the time in which a host whose agent is back
                                                   * sends its request */
 static const int64_t PAUSE_NS = 700 * SIM_MS;    /* the pause between two restarts */

@@ -1,11 +1,11 @@
 // The client of etcd that is measured: etcd's own Go package `concurrency` (a session with a TTL
-// that the package keeps alive, Mutex.Lock and Mutex.Unlock), built as a C library that the worker
-// loads after its fork. So the loop and the clock are the harness's; a call from C into Go and
-// back costs well under a microsecond.
+// that the package keeps alive, Mutex.Lock and Mutex.Unlock). It is built as a C library that the
+// worker loads after its fork. So the loop and the clock are those of the harness. A call from C
+// into Go and back costs well under a microsecond.
 //
-// What the recipe leaves to its user is done here as a careful user does: an error of a server that
-// is gone or has no leader is tried again until the time is over, and a session that has ended is
-// replaced by a new one before the next lock.
+// This file does what a careful user of the package does. If a server is gone or has no leader, it
+// tries again until the time is over. If a session has ended, it begins a new one before the next
+// lock.
 package main
 
 // #include <stdint.h>
@@ -47,7 +47,7 @@ type client struct {
 type lock struct {
 	owner   *client
 	prefix  string
-	session *concurrency.Session // the one that `mutex` belongs to
+	session *concurrency.Session // the session of `mutex`
 	mutex   *concurrency.Mutex
 }
 
@@ -60,7 +60,7 @@ func ended(session *concurrency.Session) bool {
 	}
 }
 
-// A session that lives, by what the client knows.
+// Makes sure that c.session is a session that, as far as the client knows, has not ended.
 func (c *client) live(ctx context.Context) error {
 	if c.session != nil && !ended(c.session) {
 		return nil
@@ -104,7 +104,7 @@ func etcd_connect(endpoints *C.char, ttl C.int, out *C.uintptr_t) C.int {
 	return ok
 }
 
-// The package's own log, of connections that come and go.
+// Drops the package's log of connections that come and go.
 type nowhere struct{}
 
 func (nowhere) Write(text []byte) (int, error) { return len(text), nil }
@@ -140,13 +140,13 @@ func (l *lock) take(ctx context.Context) error {
 	}
 	err := l.mutex.Lock(ctx)
 	if err != nil && strings.Contains(err.Error(), "lease not found") {
-		l.session.Orphan() // ends it for live(): the servers have forgotten it
+		l.session.Orphan() // the servers have forgotten the session, so live() must begin a new one
 	}
 	return err
 }
 
-// The token is the revision of the answer that gave the lock: it is above that of whatever the
-// holder before did.
+// The token is the revision in the answer that granted the lock. It is higher than the revision of
+// everything that the previous holder did.
 //
 //export etcd_acquire
 func etcd_acquire(handle C.uintptr_t, timeoutNs C.int64_t, token *C.uint64_t) C.int {

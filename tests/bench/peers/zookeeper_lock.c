@@ -52,7 +52,8 @@ struct lock {
 
 /* ---- the session ---- */
 
-/* Called on a thread of the C client. */
+/* Counts an event, and notes whether the session has expired. Called on a thread of the C
+ * client. */
 static void notice(zhandle_t *zookeeper, int type, int state, const char *path, void *context)
 {
     struct zookeeper_session *client = context;
