@@ -158,8 +158,8 @@ START_TEST(what_was_being_returned_stays_doubtful)
 }
 END_TEST
 
-/* A recall before the answer does not cost a host in doubt its turn: the answer tells whether the
- * grant is fresh. */
+/* The host does not know whether the previous agent gave the grant back. A recall before the answer
+ * does not cost this host its turn: the answer tells whether the grant is fresh. */
 START_TEST(a_recall_before_the_answer_leaves_a_doubtful_host_its_turn)
 {
     struct hfi_opened opened = wait_for_it();
@@ -179,8 +179,9 @@ START_TEST(a_recall_before_the_answer_leaves_a_doubtful_host_its_turn)
 }
 END_TEST
 
-/* The second agent knew nothing of the grant, and got no answer. So the third agent is in doubt,
- * too, unless the answer says that the grant was made for its request. */
+/* The second agent knew nothing of the grant, and got no answer. So the third agent, too, does not
+ * know whether the grant was given back, unless the answer says that the grant was made for the
+ * third agent's request. */
 START_TEST(doubt_is_handed_on)
 {
     struct hfi_opened opened = wait_for_it();
@@ -195,8 +196,8 @@ START_TEST(doubt_is_handed_on)
 }
 END_TEST
 
-/* An agent in doubt asks under the previous agent's id. A grant made for that id was not given back
- * by any agent, so the host uses it. */
+/* An agent that does not know whether a grant was given back asks under the previous agent's id. A
+ * grant made for that id was not given back by any agent, so the host uses it. */
 START_TEST(doubt_ends_with_a_grant_that_was_made_for_what_was_asked_before)
 {
     struct hfi_opened opened = wait_for_it();

@@ -1,8 +1,8 @@
 /*
- * The order of a lock's queue while a process looks through it. The lock word's code is built as
- * for the simulator (tests/sim/shim.h): it calls sim_point() before each atomic operation. The test
- * repeats the scan, and in each repetition lets two other processes join at a different call of
- * sim_point().
+ * The order of a lock's queue during a scan, in which a process looks through the seats for the
+ * next waiter. The lock word's code is built as for the simulator (tests/sim/shim.h): it calls
+ * sim_point() before each atomic operation. The test repeats the scan, and in each repetition lets
+ * two other processes join at a different call of sim_point().
  */
 #include <check.h>
 #include <stdlib.h>
