@@ -448,7 +448,7 @@ START_TEST(slot_and_grant_share_a_commit)
     frame(1, "sq");
     driver_flush(driver);
     ck_assert_str_eq(trace, "slot commit grant");
-    ck_assert_uint_eq(disk.actions, actions + 1); /* one more: the register */
+    ck_assert_uint_eq(disk.actions, actions + 1); /* one more row: the register */
 }
 END_TEST
 

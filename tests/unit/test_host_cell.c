@@ -617,7 +617,7 @@ END_TEST
  * request: it asks for a shared grant. */
 START_TEST(a_waiting_reader_asks_to_read)
 {
-    /* the agent has now read the region of this client's namespace */
+    /* this OPEN gives `other` the region of the namespace, before the test begins */
     (void)rig_open(rig, other, "b", 0);
     ck_assert_ptr_null(rig_open(rig, client, "a", 0));
     rig_pass(rig, 60 * RIG_MS);

@@ -258,7 +258,7 @@ START_TEST(a_lock_that_does_not_lock_is_seen)
 {
     uint64_t broken = 0;
     for (int tries = 0; tries < TRIES_MAX && broken == 0;
-         tries++) { /* on one processor, several tries may be needed */
+         tries++) { /* one processor may need several tries */
         struct load_result *result = run_load(&fake, 30, 0);
         broken = result->strangers + result->lost_updates;
         free(result);

@@ -387,8 +387,8 @@ START_TEST(order_survives_a_take_over_with_nobody_queued)
 }
 END_TEST
 
-/* If no host had the name before the take-over, a request is granted at once, without waiting for
- * others to repeat theirs. */
+/* If no host had the name before the take-over, a request is granted at once, without a wait for
+ * the repeated requests of other hosts. */
 START_TEST(free_names_are_granted_at_once)
 {
     struct cell *cell = cell_ready(3);

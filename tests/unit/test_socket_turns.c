@@ -30,7 +30,7 @@ enum {
     OTHER = 64 * 1024,
     USERS = 20,
     COMING = 2,   /* new connections in each turn */
-    STAYING = 10, /* so many of the connections stay */
+    STAYING = 10, /* for so many turns each new connection stays */
     COMING_TURNS = 500,
     PATIENT = 50, /* packets of a client that was connected before all other clients */
     MOST_OF_ALL = SOCKET_TURN_ALL_MS / COST_MS,

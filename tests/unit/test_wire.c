@@ -302,7 +302,7 @@ START_TEST(test_truncated)
     size_t size = sample((size_t)_i);
 
     for (size_t cut = 0; cut < size; cut++) {
-        /* exactly cut bytes, so that AddressSanitizer reports a read beyond them */
+        /* has exactly `cut` bytes, so that AddressSanitizer reports a read beyond them */
         unsigned char *exact = malloc(cut > 0 ? cut : 1);
 
         ck_assert_ptr_nonnull(exact);
