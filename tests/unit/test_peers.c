@@ -409,8 +409,8 @@ START_TEST(a_target_is_met_by_the_median_of_paired_repetitions)
      * the median 4, which does not. */
     ck_assert_ptr_nonnull(strstr(text, "three members | 5 x (4 to 6): 600/s beside 125/s | yes |"));
     ck_assert_ptr_nonnull(strstr(text, "three servers | 4 x (4 to 6): 600/s beside 125/s | no |"));
-    /* Holdfast takes 0.5, 0.52 and 0.5 of the time of the peer with a disk, and five times that of
-     * the peer in memory. */
+    /* Holdfast takes 0.5, 0.52 and 0.5 of the time that the peer with a disk takes, and five times
+     * the time that the peer in memory takes. */
     ck_assert_ptr_nonnull(
         strstr(text, "always | 0.500 x (0.500 to 0.520): 600/s beside 300/s | y"));
     ck_assert_ptr_nonnull(strstr(text, "in memory | 5 x: 600/s beside 3.00 k/s | - |"));
