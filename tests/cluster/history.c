@@ -282,9 +282,9 @@ static int64_t certain_end(const struct relation *relation, int64_t until_ns)
 }
 
 /*
- * Must be called when the actor was killed. Its waits are over, and its holds lasted at least until
- * the kill was sent. A RELEASED event proves nothing, because the actor may have died within the
- * call, or before it could log LOST.
+ * Ends the waits and the holds of an actor that was killed. Its holds lasted at least until the
+ * kill was sent. A RELEASED event proves nothing, because the actor may have died within the call,
+ * or before it could log LOST.
  */
 static void on_killed(struct check *check)
 {

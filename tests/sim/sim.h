@@ -412,7 +412,7 @@ void net_free(void);
 /* ---- disk.c ---- */
 
 void disk_new(struct sim_agent *agent);
-/* Must be called when the rows of the batch are durable. */
+/* Makes the rows of the batch durable. */
 void disk_apply(struct sim_agent *agent, const struct driver_batch *batch);
 void disk_load(const struct disk *disk, struct quorum *quorum);
 void disk_preset_tokens(void);
@@ -475,68 +475,71 @@ bool packets_take(struct packets *packets, struct packet *out);
 enum { HOLDS_MAX = 512 };
 
 void check_reset(void);
-/* Must be called when a call has returned HELD. Returns the hold's number for the other functions
- * of check.c, or UINT32_MAX if the hold was already over and does not count. */
+/* Checks and notes a hold for which a call has just returned HELD. Returns the hold's number for the
+ * other functions of check.c, or UINT32_MAX if the hold was already over and does not count. */
 uint32_t check_held(struct sim_process *process, struct sim_handle *handle);
-/* Must be called right before a take begins. Notes the lowest token that its hold may have. */
+/* Notes the lowest token that the hold of a take may have. Must be called right before the take. */
 void check_takes(struct sim_handle *handle);
-/* Must be called when a try has ended without the lock. refused: the agent answered that another
- * host uses the lock. */
+/* Checks how long a try took that has ended without the lock. refused: the agent answered that
+ * another host uses the lock. */
 void check_tried(const struct sim_process *process, const struct sim_handle *handle,
                  int64_t began_ns, bool refused);
-/* Must be called when the process checks whether it still holds. Returns whether it does. */
+/* Lets the process look whether it still holds, and notes the deadline that it sees. Returns
+ * whether it still holds. */
 bool check_looked(struct sim_process *process, struct sim_handle *handle);
-/* Must be called before the process calls release. */
+/* Notes that the process is about to call release. */
 void check_releases(uint32_t hold);
 void check_released(uint32_t hold);
-/* Must be called when the process ends the hold without a release, because it noticed that the hold
- * is over, or because it hangs up. */
+/* Notes that the process ends the hold without a release, because it noticed that the hold is over,
+ * or because it hangs up. */
 void check_gave_up(uint32_t hold);
 void check_changed_mode(uint32_t hold, bool shared, uint64_t token);
-/* Must be called when the process has died or hung up, which ends its holds without a release. */
+/* Notes that the process has died or hung up, which ends its holds without a release. */
 void check_vanished(const struct sim_process *process, bool dead);
-/* Must be called before a host boots. Its processes are dead. */
+/* Notes that the host is about to boot, which ends all of its holds. */
 void check_reboots(const struct sim_agent *agent);
-/* Must be called when no fiber can run now. Checks that no process waits for a free lock. */
+/* Checks that no process waits for a free lock. Must be called when no fiber can run. */
 void check_quiet(void);
 
 /* ---- watch.c ---- */
 
 void watch_reset(void);
-/* Must be called when an agent sends this message. */
+/* Checks and notes a message that an agent sends. */
 void watch_sent(const struct sim_agent *from, uint32_t to, const struct message *message);
 /* Writes a line about a message into the story. */
 void watch_tell(const char *what, uint32_t from, uint32_t to, const struct message *message);
-/* Must be called when a row of an agent's disk has become durable. */
+/* Checks and notes a row of an agent's disk that has become durable. */
 void watch_durable(const struct sim_agent *agent, const struct action *action);
 uint32_t partition_of(uint32_t lock);
-/* Must be called when the agent starts with its present disk. */
+/* Checks that the disk with which an agent starts has everything that the agent has reported. */
 void watch_starts(const struct sim_agent *agent);
-/* Must be called when the agent's store is no longer what other voters know of it, so that the
- * voter must start over. */
+/* Notes that the agent's store is no longer what other voters know of it, so that the voter must
+ * start over. */
 void watch_forgot(const struct sim_agent *agent);
-/* Must be called when a process has a hold under a grant of that agent. */
+/* Checks that the voters' disks have the grant under which a process of that agent holds the
+ * lock. */
 void watch_held(const struct sim_agent *agent, uint32_t lock);
-/* Must be called before any process gets this deadline, which is by the agent's clock. */
+/* Notes a deadline of the session, by the clock of the agent's host. Must be called before any
+ * process gets the deadline. */
 void watch_promise(const struct sim_agent *agent, uint32_t epoch, int64_t deadline_ns);
 
 /* ---- order.c ---- */
 
 void order_reset(void);
-/* Must be called when a host sends this ACQUIRE, also when it repeats it. */
+/* Notes an ACQUIRE that a host sends or repeats. */
 void order_asked(const struct message *message);
-/* Must be called when that agent's process ends without handing its queues over. */
+/* Notes that the agent's process ends without handing its queues over. */
 void order_killed(const struct sim_agent *agent);
 /* Returns the time at which the coordinator began its last round that granted the host the lock.
  * Returns the present time if that time is unknown. */
 int64_t order_chosen_ns(uint32_t agent, uint32_t lock);
-/* Must be called when a request arrives at a coordinator. Notes `message`, and passes `changed` on
- * to the coordinator. */
+/* Notes the request `message`, which has arrived at a coordinator, and passes `changed` on to the
+ * coordinator. */
 void order_request(struct quorum *quorum, const struct message *message,
                    const struct message *changed);
-/* Must be called when a call has returned HELD. */
+/* Checks the order of a take that has just returned HELD. */
 void order_took(const struct sim_process *process, const struct sim_handle *handle);
-/* Must be called when a process is about to release. */
+/* Notes that the process is about to release. */
 void order_releases(const struct sim_process *process, const struct sim_handle *handle);
 
 /* ---- line.c ---- */

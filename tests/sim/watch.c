@@ -312,7 +312,8 @@ void watch_promise(const struct sim_agent *agent, uint32_t epoch, int64_t deadli
     *at = (struct promised){epoch, agent->clock.boot, deadline_ns};
 }
 
-/* Must be called when a mark has become durable. */
+/* Checks that the deadlines of a session have passed if a majority has marked it. Must be called
+ * when a mark has become durable. */
 static void check_marks(const struct message_session *mark)
 {
     uint32_t agent = agent_of_name(&mark->agent);

@@ -46,9 +46,9 @@ int actors_join(struct actors *actors, int64_t timeout_ns) MUST_CHECK;
 void actors_kill(struct actors *actors, uint32_t index);
 void actors_kill_all(struct actors *actors);
 
-/* Called by actors. actor_sleep() sleeps. actor_renew() calls kind->renew for each hold every third
- * of a lease; *last_ns is the time of the last renewal. It returns the number of holds that it
- * found lost. */
+/* Functions for actors. actor_renew() calls kind->renew for each hold if a third of the lease has
+ * passed since *last_ns, the time of the last renewal. It returns the number of holds that it found
+ * lost. */
 void actor_sleep(int64_t duration_ns);
 uint32_t actor_renew(const struct peer_run *run, void *const *locks, size_t count,
                      int64_t *last_ns);

@@ -140,10 +140,10 @@ static uint32_t read_turns(const struct worker *worker)
 }
 
 /*
- * Called after a pair of an alternating load. A lock that stays where it was last used goes to the
- * same worker again and again until the requests of the other workers have arrived. Meanwhile the
- * processes that carry these requests lack a processor. So a worker that did not get the lock from
- * another worker sleeps until the lock has changed hands. It does change hands, because the other
+ * Ends a pair of an alternating load. If the lock has changed hands, wakes the workers that sleep
+ * in this function. Otherwise sleeps until the lock changes hands. Without this sleep, a lock that
+ * stays where it was last used would go to the same worker again and again, and the processes that
+ * carry the requests of other workers would lack a processor. The sleep ends, because the other
  * workers wait in acquire() all the time.
  */
 static void step_back(struct worker *worker, uint32_t turns_before, bool changed_hands)

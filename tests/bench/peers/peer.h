@@ -84,7 +84,8 @@ struct peer_kind {
     /* Returns the memory of all servers in bytes. NULL: the sum of process_memory() of each. */
     int64_t (*memory)(const struct peer_run *run);
 
-    /* Called in a worker. `host` is the client's host; a peer with one server ignores it. */
+    /* Connects a client on the host `host`; a peer with one server ignores `host`. Only called in a
+     * worker. */
     int (*connect)(struct peer_run *run, uint32_t host, void **out_client);
     void (*disconnect)(void *client);
     /* The name has the characters [a-z0-9-], and is shorter than PEER_NAME_MAX. open() need not
@@ -99,8 +100,9 @@ struct peer_kind {
     /* Returns PEER_LOST if the client's own library knows, without a message, that the hold is
      * gone; else 0. NULL: the library cannot know it. */
     int (*held)(void *lock);
-    /* Called every third of the lease: renews the hold. Returns 0, or PEER_LOST. Connects again to
-     * a server that was gone. NULL: the client's library renews holds by itself. */
+    /* Renews the hold, and connects again to a server that was gone. The harness calls it every
+     * third of the lease. Returns 0, or PEER_LOST. NULL: the client's library renews holds by
+     * itself. */
     int (*renew)(void *lock);
 };
 
