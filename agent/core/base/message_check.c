@@ -21,7 +21,8 @@ void message_agent_set(struct message_agent *agent, const void *text, size_t len
     memcpy(agent->text, text, length);
 }
 
-/* An agent's name has only characters that a configuration allows, and zeros after its length. */
+/* Returns whether the name has only characters that a configuration allows, and zeros after its
+ * length. */
 bool agent_name_valid(const struct message_agent *agent)
 {
     if (agent->length == 0 || agent->length > MESSAGE_AGENT_MAX) {
@@ -60,7 +61,8 @@ static bool checkpoint_valid(const struct message_checkpoint *checkpoint)
     return (none || order_valid(checkpoint->order)) && checkpoint->floor < MESSAGE_TOKEN_LIMIT;
 }
 
-/* An exclusive grant has a range of tokens, a shared grant has one token. */
+/* Checks the first and the last token of a grant. An exclusive grant has a range of tokens, a
+ * shared grant has one token. */
 static bool tokens_valid(uint8_t mode, uint64_t first, uint64_t last)
 {
     if (first == 0 || first >= MESSAGE_TOKEN_LIMIT) {
@@ -81,8 +83,8 @@ static bool epoch_valid(uint32_t epoch)
     return epoch > 0 && epoch < MESSAGE_EPOCH_LIMIT;
 }
 
-/* A host has at most one share. No share's version is above the value's, and one share has the
- * value's version. */
+/* Checks the shares of a shared value. A host has at most one share. The value's version is the
+ * highest version of its shares. */
 static bool shares_valid(const struct message_value *value)
 {
     bool newest = false;
@@ -221,7 +223,7 @@ static bool stores_valid(const struct message_hello *hello)
     return valid;
 }
 
-/* Messages of voters about themselves. */
+/* Checks a message in which a voter reports about itself. */
 static bool voter_valid(const struct message *message)
 {
     const struct message_hello *hello = &message->as.hello;

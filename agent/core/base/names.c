@@ -159,8 +159,8 @@ static uint64_t entry_hash(const struct names *names, const struct name_entry *e
     return hash_bytes(names->seed, entry->bytes, entry->length);
 }
 
-/* Adds one bucket. Some names move to it from the bucket whose index is the same without the
- * highest bit. */
+/* Adds a bucket. Its names come from one other bucket, whose index is the new bucket's index
+ * without the highest bit. */
 static void grow(struct names *names)
 {
     if (names->bucket_count >= names->count_max || names->count <= names->bucket_count) {

@@ -333,7 +333,7 @@ static void item_free(struct gossip *gossip, uint32_t index)
 void items_of_author_free(struct gossip *gossip, uint16_t author)
 {
     for (uint32_t i = 0; i < GOSSIP_BUCKETS && gossip->authors[author].item_count > 0; i++) {
-        while (gossip->authors[author].first[i] != 0) { /* each round frees an item */
+        while (gossip->authors[author].first[i] != 0) { /* each pass frees an item */
             item_free(gossip, gossip->authors[author].first[i]);
         }
     }
@@ -343,7 +343,7 @@ void items_of_author_free(struct gossip *gossip, uint16_t author)
  * is no room. */
 static bool make_room(struct gossip *gossip, uint32_t items, uint32_t chunks, uint32_t keep)
 {
-    for (;;) { /* each round frees an item */
+    for (;;) { /* each pass frees an item */
         bool item_left = items == 0 || gossip->items_free != 0 ||
                          gossip->items_used <= gossip->config.limits.items;
         if (item_left && gossip->chunks_left >= chunks) {

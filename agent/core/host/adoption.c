@@ -236,10 +236,10 @@ static void adopt_lock(struct host *host, struct lock_ref at, uint32_t *ghost,
 }
 
 /*
- * Returns whether the note's request goes on. Three things are needed: the slot still has a lock of
- * that name (the configured namespaces may have changed), this agent knows no grant of the lock,
- * and a process waits for the lock. Such a lock is ADOPTED. In a cell of one voter, where this
- * agent knows all grants, it is IDLE.
+ * Returns whether this agent continues the note's request. Three things are needed: the slot still
+ * has a lock of that name (the configured namespaces may have changed), this agent knows no grant
+ * of the lock, and a process waits for the lock. Such a lock is ADOPTED. In a cell of one voter,
+ * where this agent knows all grants, it is IDLE.
  */
 static bool goes_on(const struct host *host, const struct kept_note *note)
 {
@@ -254,7 +254,7 @@ static bool goes_on(const struct host *host, const struct kept_note *note)
            lock_hash(host, at) == note->name_hash && attend_is_awaited(host, at);
 }
 
-/* Makes the note's request go on. The note stays unchanged until the request is sent. */
+/* Continues the note's request. The note stays unchanged until the request is sent. */
 static void go_on(struct host *host, uint32_t index, const struct kept_note *note)
 {
     struct lock_ref at = note->at;

@@ -168,11 +168,11 @@ static void grant_apply(struct host *host, struct lock_ref at, const struct mess
 }
 
 /*
- * An adopted lock is closed for the longest lock-delay there is. The grant shortens that time to
- * the lock-delay that it covers. It covers the lock-delay of every handle by which the lock may
- * have been held, for two reasons: a word is put in force only if its grant covers all handles, and
- * an OPEN with a longer lock-delay is answered only after the quorum was asked to cover it. This is
- * also true of a handle that this agent made for a found hold.
+ * An adopted lock is closed for the longest lock-delay there is. This function shortens that time
+ * to the lock-delay that the grant covers. The grant covers the lock-delay of every handle by which
+ * the lock may have been held, for two reasons: a word is put in force only if its grant covers all
+ * handles, and an OPEN with a longer lock-delay is answered only after the quorum was asked to
+ * cover that. The same is true of a handle that this agent made for a found hold.
  */
 static void closing_hasten(struct host *host, struct lock_ref at, const struct message_grant *grant)
 {
@@ -191,8 +191,8 @@ static void closing_hasten(struct host *host, struct lock_ref at, const struct m
     }
 }
 
-/* For an ADOPTED lock: puts in force the grant that the quorum has for it, the previous agent's or
- * a new one. */
+/* For an ADOPTED lock: puts the quorum's grant in force. It may be the previous agent's grant or a
+ * new one. */
 static void grant_confirm(struct host *host, struct lock_ref at, const struct message_grant *grant,
                           struct host_actions *actions)
 {
@@ -404,9 +404,9 @@ static void recalled(struct host *host, const struct message_version *recall,
     }
 }
 
-/* Handles a recall that came while the AMEND was under way that is refused now. If the grant is not
- * in force, because it needed the AMEND, it goes back at once. Otherwise the host would ask for the
- * same AMEND again and again. */
+/* An AMEND was refused. Handles the recall that arrived while the AMEND was under way, if there was
+ * one. If the grant is not in force, because it needed the AMEND, it goes back at once. Otherwise
+ * the host would send the same AMEND again and again. */
 static void attend_refused(struct host *host, struct lock_ref at, struct host_actions *actions)
 {
     if (!lock_is_recalled(host, at)) {
@@ -471,8 +471,8 @@ static void refused(struct host *host, const struct message_refused *refused,
     }
 }
 
-/* Returns whether the answer is for this host and may be acted on. Learns from it which voter
- * coordinates the name. */
+/* Returns whether the answer is for this host and counts. Also notes which voter coordinates the
+ * name: the sender. */
 static bool answers(struct host *host, const struct message *message,
                     const struct message_agent *agent, const struct message_name *name)
 {

@@ -139,7 +139,7 @@ void burial_of_seat(struct host *host, uint32_t client, struct lock_ref at, uint
                     struct host_actions *actions)
 {
     uint32_t handle = handle_new(host, client, at);
-    if (handle == NONE) { /* no room for a handle: the seat and its id stay taken */
+    if (handle == NONE) { /* without a handle, the seat and its id stay taken */
         hfi_bury_waiter(space_actor(host, at.space), seat);
         return;
     }
@@ -171,9 +171,9 @@ void burial_close(struct host *host, uint32_t handle, struct host_actions *actio
 }
 
 /*
- * Collects the ids that the holder records of one region name. The process that owns such a record
- * may still act on the handle with the named id. The records of a region count for its own
- * namespace only, so they keep no handle of another namespace.
+ * Collects all ids that are named in the holder records of one region. The owner of such a record
+ * may still act on the handle with the named id. A region's records count for its own namespace
+ * only, so they keep no handle of another namespace.
  */
 static void collect_named_ids(struct host *host, uint32_t space)
 {

@@ -12,9 +12,10 @@
  * The client's ids and record are freed with its last handle. Otherwise a hand-over that is under
  * way could give the lock to a new process with an old id.
  *
- * A survivor is a client of the previous agent. The host knows all its locks only when it has
- * connected and opened all of them again (RESUMED). After that, or when the survivor dies, every
- * slot is searched for seats and holds that the survivor's ids have without a handle.
+ * A survivor is a client of the previous agent. The host knows which locks a survivor has open only
+ * when the survivor has connected and opened all of them again (RESUMED). After that, or when the
+ * survivor dies, every slot is searched for seats and holds that the survivor's ids have without a
+ * handle.
  *
  * A handle is buried in this order: it leaves the queue, it loses its hold, and a hand-over that a
  * dead process left unfinished on the lock is finished. After that the handle is a zombie. A sweep

@@ -49,7 +49,8 @@ uint32_t delays_longest_ms(const struct host *host);
 void delay_note(struct host *host, struct lock_ref at, uint32_t delay_ms);
 /* Notes that a handle with that lock-delay ended, or got another lock-delay. */
 void delay_gone(struct host *host, uint32_t delay_ms);
-/* Takes over the notes of the previous agent if its session goes on. Else clears the notes. */
+/* Takes over the notes of the previous agent if this agent continues its session. Else clears the
+ * notes. */
 void delays_adopt(struct host *host);
 
 /* Begins or continues a count of all handles, which lowers notes that are too long. The caller has

@@ -22,7 +22,7 @@ struct grants {
      * upgrade again. Each namespace has its own time, so the readers of one namespace do not delay
      * the upgrades of another. */
     int64_t upgrade_due_ns[HOST_NAMESPACES_MAX];
-    /* Until this time, a grant that is made shared names the last token of its range. */
+    /* until this time, an AMEND that makes a grant shared names the last token of the range */
     int64_t whole_until_ns;
 };
 
@@ -120,7 +120,7 @@ static uint8_t wanted_mode(const struct host *host, struct lock_ref at, uint8_t 
  * refuses the request as a coordinator would. */
 static void ask_refused(struct host *host, struct lock_ref at, struct host_actions *actions)
 {
-    lock_set_full(host, at, true); /* the lock asks again after the next renewal */
+    lock_set_full(host, at, true); /* the host asks again after the next renewal */
     host->counts.refused[MESSAGE_REFUSED_QUOTA]++;
     lock_log(host, actions, "request_refused", at, 0, MESSAGE_REFUSED_QUOTA);
     pending_resolve(host, at, HF_EFULL);
@@ -295,8 +295,8 @@ static int64_t return_due_ns(const struct host *host, struct lock_ref at)
     return lock_closed_until_ns(host, at) + delay_ns / 100 * host->config.max_drift_percent;
 }
 
-/* If only readers are inside, makes the exclusive grant a shared one. Returns false if that is not
- * possible. */
+/* If only readers hold the lock, makes the exclusive grant a shared one. Returns false if that is
+ * not possible. */
 static bool share_with_readers(struct host *host, struct lock_ref at, struct host_actions *actions)
 {
     bool whole = host->grants->whole_until_ns > host->now_ns;

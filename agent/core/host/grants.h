@@ -23,28 +23,29 @@
  *
  * ADOPTED: the previous agent left the word in force, but only the quorum knows whether the grant
  * is still there. Until the quorum has answered, holders keep what they have and no other process
- * gets the lock: the recall bit is set (rule 32). In a session that goes on, the agent asks for
- * such a grant by itself. See docs/DECISIONS.md.
+ * gets the lock: the recall bit is set (rule 32). In a continued session, the agent asks for such a
+ * grant even if no process wants the lock. See docs/DECISIONS.md.
  *
- * Rule 11: in a session that goes on, the previous agent may have returned a grant by a message
- * that is still on its way. If this agent put that grant in force, the lock would go to another
- * host when the message arrives. So if a lock was not in force when this agent came, its first
- * grant is taken only if it is fresh: made for this agent's own request, or for a request that this
- * agent continues (kept.h). Any other grant goes back, and the host asks anew. The same holds for
- * the locks of a namespace that was begun anew in this session (regions.h).
+ * Rule 11: in a continued session, the previous agent may have returned a grant by a message that
+ * is still on its way. If this agent put that grant in force, the lock would go to another host
+ * when the message arrives. So if a lock was not in force when this agent started, its first grant
+ * is taken only if it is fresh: made for this agent's own request, or for a request that this agent
+ * continues (kept.h). Any other grant is doubtful: it goes back, and the host asks anew. The first
+ * grants of a namespace that was begun anew in this session are doubtful too (regions.h).
  *
  * A shared grant lets local readers in. If a process waits to write, the host gives the shared
- * grant back and asks for an exclusive one. If an exclusive grant is recalled while readers are
- * inside, the host makes it shared first, because the host that waits may only want to read.
+ * grant back and asks for an exclusive one. If an exclusive grant is recalled while readers hold
+ * the lock, the host makes the grant shared first, because the host that waits may only want to
+ * read.
  *
  * Rule 22: while the word is shared, its token stays the same: the token of the last exclusive
  * hold, or the first of the range if there was none. The AMEND that makes the grant shared names
  * that token, and the token becomes the token of the readers of all hosts. So no reader has a lower
  * token than an earlier one, whichever host it is on, and whether or not this host has the answer
  * yet. The AMEND may be repeated, or arrive after the end of this process. So a word that was made
- * shared is made exclusive again only with tokens above the named token. If the quorum still takes
- * the grant for exclusive, the host asks again to make it shared (stays_shared()). If a new agent
- * finds such a word, and the word is not in force any more, the grant goes back.
+ * shared is made exclusive again only with tokens above the named token. If the quorum still says
+ * that the grant is exclusive, the host asks again to make it shared (stays_shared()). If a new
+ * agent finds a shared word, and takes it out of force, the grant goes back.
  *
  * In a cell that is being upgraded, the coordinator, or a voter that passed the message on, may be
  * of the previous release. An agent of that release does not know what the AMEND says, so the grant

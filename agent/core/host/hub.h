@@ -2,9 +2,9 @@
  * One step of the host core, as all its modules see it: the actions that the step emits, how much
  * room it has left, whether the lease is safe.
  *
- * A step emits a bounded number of actions. Work that may be much (watchers to notify, handles of a
- * dead client to bury) is noted and done in pieces, for as long as hub_has_room(). One piece needs
- * at most HUB_PIECE_ACTIONS and HUB_PIECE_OUTPUT.
+ * A step emits a bounded number of actions. Work that may be too much for one step (watchers to
+ * notify, handles of a dead client to bury) is noted, and done in pieces as long as hub_has_room().
+ * One piece needs at most HUB_PIECE_ACTIONS and HUB_PIECE_OUTPUT.
  *
  * All other modules call the hub. tests/house/modules says which module may call which, and the
  * lint checks that. The modules from the top down:
@@ -121,9 +121,9 @@ uint32_t hub_session(const struct host *host);
 /* Returns what is added to a lock-delay that is counted long, because another host's clock may run
  * at another rate. */
 int64_t hub_counted_long_ns(const struct host *host, uint32_t delay_ms);
-/* Call it when some work is done. `before` is host->walked when the work began. Returns as how many
- * pieces the work counts, and sets host->walked back to `before`, because the handles are counted
- * as pieces now. */
+/* Call it when some work is done. `before` is host->walked when the work began. Returns the number
+ * of pieces that the work counts as, and sets host->walked back to `before`, because these pieces
+ * include the handles that were looked at. */
 uint32_t hub_pieces(struct host *host, uint32_t before);
 /* Returns the size of a text, which ends with a zero byte, or after `max` bytes. */
 uint32_t hub_text_size(const char *text, size_t max);

@@ -12,12 +12,12 @@
  * (docs/PROTOCOL.md, rule 11; grants.h). One of two things shows that a grant was made for the
  * request:
  *
- *   the version     of the last grant that went back, if the agent that wrote the note knew it. A
- *                   grant above it was made for the request. The next agent asks under an id of its
- *                   own
- *   the request's   if that agent knew nothing of the lock itself. The next agent asks under the
- *   id              same id, and the coordinator says whether the grant is fresh, which means made
- *                   for that request
+ *   a version       The note has the version of the last grant that went back, if the agent that
+ *                   wrote the note knew it. A grant with a higher version was made for the request.
+ *                   The next agent asks under a new id
+ *   the request's   If the agent that wrote the note did not know that version, the note has the
+ *   id              id of the request. The next agent asks under the same id, and the coordinator
+ *                   says whether the grant is fresh, which means made for that request
  *
  * No client maps these notes. Even so, the agent checks what it reads in them.
  */

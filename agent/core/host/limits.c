@@ -82,8 +82,8 @@ static int64_t limit_of_seat(const struct host *host, uint32_t handle)
     return deadline_ns > 0 ? (int64_t)deadline_ns : 1;
 }
 
-/* Returns the hold's own deadline, or 0 if this handle does not hold. *cell is the reader's cell,
- * or 0 if the hold is exclusive; *token is the word's token. */
+/* Returns the deadline of the handle's hold, or 0 if the handle does not hold the lock. Sets *cell
+ * to the reader's cell (0: the hold is exclusive), and *token to the word's token. */
 static int64_t limit_deadline(const struct host *host, uint32_t handle, uint64_t *cell,
                               uint64_t *token)
 {

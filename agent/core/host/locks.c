@@ -449,7 +449,8 @@ int64_t lock_closed_until_ns(const struct host *host, struct lock_ref at)
     uint64_t now = (uint64_t)host->now_ns >> CLOSED_SHIFT;
     int64_t ahead = (int32_t)((closed - (uint32_t)now) << above) / (1 << above);
     if (closed == 0 || ahead > (CLOSED_AHEAD_MAX_MS * MS) >> CLOSED_SHIFT) {
-        /* no lock is closed for so long: the time is long over, and the agent has not run since */
+        /* a lock is not closed so far ahead, so this time is long over: the agent was stopped for a
+         * while */
         return 0;
     }
     return ((int64_t)now + ahead) << CLOSED_SHIFT;

@@ -1,4 +1,4 @@
-/* Openings: when closed locks are to be looked at. See openings.h. */
+/* Openings: see openings.h. */
 #include "openings.h"
 
 #include "core/base/heap.h"

@@ -1,6 +1,7 @@
 /*
- * Openings: when the agent has to look at which closed lock. A lock that was closed behind a holder
- * opens when its lock-delay is over. A give-back of the lock's grant waits for that time, too.
+ * Openings: the closed locks at which the agent has to look, and when. A lock that was closed
+ * behind a holder opens when its lock-delay is over. A give-back of the lock's grant waits for that
+ * time, too.
  *
  * Invariants: a lock stands in the heap at most once. Its time in the heap is never later than the
  * time at which it opens. The time may be earlier, if the lock was opened early and then closed

@@ -7,7 +7,7 @@
  * waiters or readers, because waiters and readers come and go without a change of the word.
  *
  * Invariants: only what people see depends on what is published. A lock that is in use is published
- * within a pass, or in a later one if gossip is full. What was published of a lock is withdrawn
+ * by the next pass, or by a later pass if gossip is full. What was published of a lock is withdrawn
  * when the lock is no longer in use, and before it loses its name. A pass goes in pieces, so that
  * no step takes long. A lock that is not in use and was not published costs only a look at its
  * word. If gossip knows no other agent, this agent publishes nothing.

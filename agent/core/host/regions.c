@@ -41,17 +41,17 @@
  * session. It also holds in a cell of one voter, whose store knows the grant but not which tokens
  * were used. Case by case, for a message that was under way when the region was given up:
  *
- *   ACQUIRE    its grant comes for nobody: it is ignored while the namespace is barred, and goes
- *              back when it is repeated or recalled afterwards. The next request for that name has
- *              another id, so the coordinator answers it with that grant and says that it is not
- *              fresh
- *   AMEND      changes a grant that goes back as above. A later one (of a changed mode) has a
- *              version of its own, in which nothing was handed out
- *   GIVE_BACK  was sent when the region was sound, with the word out of use: it may arrive. It
- *              names its version, so it frees nothing that is granted later. If the next request
- *              overtakes it, the request is answered with the same version, which goes back
- *              again: the rule "a host asks again only after its give-back was acknowledged" is
- *              kept by the second give-back
+ *   ACQUIRE    Nobody waits for its grant any more. The GRANT is ignored while the namespace is
+ *              barred. After that the grant goes back when the GRANT is repeated or the grant is
+ *              recalled. The next request for that name has another id, so the coordinator answers
+ *              it with that grant and says that the grant is not fresh
+ *   AMEND      It changes a grant that goes back as above. It names the grant's version, so it
+ *              changes no later grant
+ *   GIVE_BACK  It was sent when the region was sound and the word was out of use, so it may arrive.
+ *              It names a version, so it frees no later grant. If the next request overtakes it,
+ *              that request is answered with the grant of the same version, and the grant goes back
+ *              once more. So the rule is kept that a host asks again only after its give-back was
+ *              acknowledged
  *
  * A reply about a seat or slot of the old region may have waited for a commit, and the namespace
  * may have another region when the commit is done. Such a reply is not sent (host_reply_is_late()).

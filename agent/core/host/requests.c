@@ -296,9 +296,9 @@ bool request_is_behind(const struct host *host, const struct request *request)
 /*
  * Notes in the request what the processes in the lock's queue want. If no process waits, the
  * request is marked MESSAGE_TRIES_ONLY, so it is refused if it would have to wait. (The queue may
- * be empty because an OPEN asks, or because the waiters have left.) `last_try` is the last try that
- * the answer is for. A later try gets no answer from it, because the lock may have become free in
- * between; for a later try the request is sent again.
+ * be empty because an OPEN asks, or because the waiters have left.) The answer will be for the
+ * tries up to `last_try`. It does not count for a later try, because the lock may become free in
+ * between. For a later try the request is sent again.
  */
 static void note_tries(const struct host *host, struct request *request)
 {

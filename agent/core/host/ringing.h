@@ -28,7 +28,8 @@ void ringing_init(struct host *host, const struct hfi_kernel *outer);
 /* Returns the kernel with which the agent itself changes words. This is the driver's kernel, but
  * its ring() sends nothing, and only notes that the agent rang. */
 const struct hfi_kernel *ringing_kernel(const struct host *host);
-/* Returns the time by the driver's clock, which goes on within a step. */
+/* Returns the time by the driver's clock. It advances within a step, while host->now_ns does
+ * not. */
 int64_t ringing_clock_ns(const struct host *host);
 
 /* Note that a ring arrived: for one namespace, for the namespaces in `spaces` (as bits), or for all

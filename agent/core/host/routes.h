@@ -6,8 +6,8 @@
  * Later it believes this of the voter that last announced itself (OWNER), answered a request, or
  * was named by another voter that refused a request.
  *
- * Invariants: every partition has a voter that is taken for its coordinator. A wrong belief costs a
- * detour, never safety: each voter passes a request on to the voter that it takes for the
+ * Invariants: for every partition, this host takes one voter for the coordinator. A wrong belief
+ * costs a detour, never safety: each voter passes a request on to the voter that it takes for the
  * coordinator, and only the coordinator decides (docs/PROTOCOL.md, rules 1 and 2). The copies of a
  * request take different routes: straight, through another voter, and to another voter.
  */
@@ -31,7 +31,7 @@ void routes_init(struct host *host);
 
 /* Returns the agent's index among the voters; NONE: the agent is no voter. */
 uint32_t route_voter(const struct host *host, const struct message_agent *agent);
-/* Returns the voter that is taken for the partition's coordinator. */
+/* Returns the voter that this host takes for the partition's coordinator. */
 uint32_t route_owner(const struct host *host, uint32_t partition);
 /* Notes that `agent` coordinates the partition. */
 void route_learn(struct host *host, uint32_t partition, const struct message_agent *agent);

@@ -60,7 +60,7 @@ bool watch_is_on(const struct host *host, uint32_t space, const uint8_t *name, s
     return false;
 }
 
-/* Sets the watched bits of all locks that the watch is about. */
+/* Sets HFI_W_WATCHED in the words of all locks whose names the watch matches. */
 static void watch_mark(struct host *host, const struct watch *watch)
 {
     for (uint32_t i = 0; i < host->config.namespace_count; i++) {

@@ -15,7 +15,7 @@ struct watch {
 struct watch_space {
     uint64_t *changed;   /* bits: the slots whose watchers have to be notified */
     uint32_t hand;       /* the slot whose watchers are notified next */
-    uint32_t next_watch; /* the watch at which the notifications of that slot go on */
+    uint32_t next_watch; /* the watch at which the notifications of that slot continue */
     bool telling;        /* some bits of `changed` are set, or notifications are under way */
 };
 

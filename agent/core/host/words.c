@@ -124,7 +124,7 @@ static void repair_closing(struct host *host, struct lock_ref at, struct host_ac
     }
 }
 
-/* Sets the bits that the word must have, and that only this agent clears. */
+/* Sets the bits that the word must have, if a process has cleared one of them. */
 static void repair_bits(struct host *host, struct lock_ref at)
 {
     uint64_t bits = (lock_has_cells(host, at) ? HFI_W_CELLS : 0) |

@@ -71,8 +71,9 @@ struct host_config {
     uint32_t self; /* this agent's index in voters, or HOST_OBSERVER */
     struct message_agent voters[MESSAGE_VOTERS_MAX]; /* the same order at every agent */
     const char *addresses[MESSAGE_VOTERS_MAX];       /* NULL: none; borrowed */
-    uint32_t continued_epoch; /* the epoch of the session that goes on; 0: a new session begins */
-    uint32_t namespace_count; /* [0] is "default" */
+    /* the epoch of the session that this agent continues; 0: a new session begins */
+    uint32_t continued_epoch;
+    uint32_t namespace_count; /* the number of `namespaces`; namespaces[0] is "default" */
     char namespaces[HOST_NAMESPACES_MAX][HFI_LABEL_MAX + 1];
 };
 
@@ -104,8 +105,8 @@ enum host_event_kind {
     HOST_RING,    /* a client sent RING: look at the region's locks that have their dirty bit set */
     HOST_MESSAGE, /* a message from the quorum or from another host, see message_is_for_host() */
     HOST_LEASE,   /* the session's state or deadline changed */
-    /* the voters that can be reached changed; before the first such event the host takes all voters
-     * for reachable */
+    /* the voters that can be reached changed; before the first such event the host core assumes
+     * that it can reach all voters */
     HOST_VOTERS,
     HOST_TICK,
 };
@@ -205,12 +206,12 @@ struct host_action {
             uint64_t token;
             int64_t number;           /* the event's number, see docs/LOG.md */
             struct message_name name; /* length 0: none */
-            const char *reason;       /* static: why a hold ended; NULL: none */
+            const char *reason;       /* a static string that says why a hold ended; NULL: none */
             bool broken;              /* an administrator broke the hold: `by` and `uid` say who */
             struct message_agent by;  /* the administrator's agent */
-            int64_t uid;              /* -1: not known */
+            int64_t uid;              /* the administrator's uid; -1: not known */
         } log;
-        const char *text;      /* HANG_UP: static */
+        const char *text;      /* HANG_UP: a static string */
         uint64_t request;      /* TELL */
         struct host_send send; /* the array of shares in its message is not initialised */
     } as;
@@ -422,7 +423,7 @@ struct host_survey {
     uint64_t granted;  /* locks with a slot whose grant is here */
     uint64_t held;
     uint64_t waiters;
-    uint64_t closed; /* locks whose lock-delay runs */
+    uint64_t closed; /* locks whose lock-delay is not over */
     uint64_t slots, slots_used;
     uint64_t seats, seats_used; /* seats in use; a block that belongs to a lock counts as a whole */
     int64_t oldest_hold_ns;     /* 0: there is no hold */

@@ -48,8 +48,8 @@ enum {
     QUORUM_STEP_ACTIONS = 256,
     /* Inside the core an agent's index is a u16. */
     QUORUM_AGENTS_MAX = 65000,
-    /* The time between two heartbeats of a voter, and the shortest suspicion timeout: how long a
-     * silent voter is still taken for alive. */
+    /* QUORUM_HEARTBEAT_MS is the time between two heartbeats of a voter. QUORUM_TAKEOVER_MS is the
+     * shortest suspicion timeout: how long a silent voter still counts as alive. */
     QUORUM_HEARTBEAT_MS = 100,
     QUORUM_TAKEOVER_MS = 400,
     /* The longest suspicion timeout. The timeout grows from QUORUM_TAKEOVER_MS up to this bound if
@@ -204,13 +204,13 @@ bool quorum_decides_only(const struct quorum *quorum, const struct message_name 
  * into another packet. */
 void quorum_header(const struct quorum *quorum, enum message_kind kind, struct message *message);
 
-/* The driver reports the last durable commit, which messages carry. The first call comes before
- * START. It reports the commit that the store had when it was opened, before this process committed
+/* Sets the last durable commit, which messages carry. The driver calls this after each commit. The
+ * first call comes before START, with the commit that the store had before this process committed
  * anything. */
 void quorum_set_commit(struct quorum *quorum, uint64_t commit);
 
-/* The driver has begun a commit of all rows persisted so far. Rows persisted from now on go into
- * the next commit. The commit is under way until quorum_set_commit() is called. */
+/* Notes that the driver has begun a commit of all rows persisted so far. Rows persisted from now on
+ * go into the next commit. The commit is under way until quorum_set_commit() is called. */
 void quorum_committing(struct quorum *quorum);
 
 /* Call this before START, if the driver commits something before START (a new epoch). Fills in a

@@ -74,7 +74,8 @@ struct action_send {
 };
 
 struct action_log {
-    const char *event;          /* a static string of docs/LOG.md, for example "voter_refused" */
+    /* the event's name, a static string (docs/LOG.md), for example "voter_refused" */
+    const char *event;
     struct message_agent agent; /* the agent that the line is about; length 0: none */
     int64_t number;             /* the event's number, see docs/LOG.md; 0: none */
     bool well;                  /* an operator need not act, even if `text` is not "" */

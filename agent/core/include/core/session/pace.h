@@ -37,8 +37,7 @@ struct recent {
 };
 
 void recent_add(struct recent *recent, int64_t now_ns, int64_t took_ns);
-/* The longest duration in the last two minutes in which the event happened; -1 if it never
- * happened. */
+/* Returns the larger of the two numbers in worst_ns; -1 if the event never happened. */
 int64_t recent_worst_ns(const struct recent *recent);
 
 struct pace {

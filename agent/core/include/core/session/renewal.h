@@ -3,11 +3,11 @@
  * lease counts.
  *
  * A renewal goes to every voter each third of the session time-to-live (ttl), with the echo of that
- * voter's last acknowledgement. For each voter, the sending time of the latest renewal that this
- * voter acknowledged as extended counts. The lease runs from the latest such time T for which a
- * majority of the voters has a time not before T. The lease's length is the ttl, shortened by
- * max_drift. A voter that does not know the echo answers "not extended", and the next renewal
- * follows at once. So the first lease takes two renewals.
+ * voter's last acknowledgement. Let t(v) be the sending time of the latest renewal that voter v
+ * acknowledged as extended. The lease runs from the latest time T with t(v) >= T for a majority of
+ * the voters. Its length is the ttl, shortened by max_drift. A voter that does not know the echo
+ * answers "not extended", and the next renewal follows at once. So the first lease takes two
+ * renewals.
  *
  * Pure, as quorum.h says. Its only action is ACTION_SEND, to a voter's index. Time is
  * CLOCK_BOOTTIME in nanoseconds, never 0. It uses no memory beyond struct renewal.
