@@ -300,9 +300,9 @@ static void punch_hole(const char *space)
     close(fd);
 }
 
-/* The agent adopts a region with a hole, and logs the hole. When a process needs the missing
- * page and /dev/shm is full, that namespace ends, and its clients learn of it. Other namespaces
- * go on. */
+/* The agent adopts a region with a hole, and logs the hole. When a process needs the missing page
+ * and /dev/shm is full, the namespace of the region ends, and its clients learn of it. Other
+ * namespaces go on. */
 START_TEST(a_hole_that_is_wanted_when_shared_memory_is_full)
 {
     struct actor both;

@@ -475,7 +475,7 @@ bool packets_take(struct packets *packets, struct packet *out);
 enum { HOLDS_MAX = 512 };
 
 void check_reset(void);
-/* Checks and notes a hold for which a call has just returned HELD. Returns the hold's number for the
+/* Checks and notes a hold. A call must have just returned HELD. Returns the hold's number for the
  * other functions of check.c, or UINT32_MAX if the hold was already over and does not count. */
 uint32_t check_held(struct sim_process *process, struct sim_handle *handle);
 /* Notes the lowest token that the hold of a take may have. Must be called right before the take. */
