@@ -100,7 +100,7 @@ struct author {
     uint32_t dead_epoch;
     uint32_t state;
     uint32_t item_count;
-    uint32_t mark;      /* the last digest that mentioned the author (see gossip.mark) */
+    uint32_t mark;      /* gossip.mark when a packet last mentioned the author */
     uint16_t hash_next; /* the next author in the same bucket of author_heads */
     uint16_t known;     /* bit i: view[i] has the same items of the author as this agent */
     bool voter;

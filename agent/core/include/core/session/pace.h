@@ -66,10 +66,11 @@ void pace_add(struct pace *pace, uint64_t incarnation, const struct pace_reading
  * pace->measured. */
 int64_t pace_least_ppm(const struct pace *pace);
 
-/* Call it about every second. `answers` says whether the other agent answers now. If it does not
- * answer, or its present process has not been measured yet, nothing is known of its clock. A clock
- * is reported as differing after it has certainly differed by more than max_ppm for 10 s. A shorter
- * time would report too early, because the first bounds rest on readings one second apart. */
+/* Returns PACE_DIFFERS once when the other agent's clock has certainly differed by more than
+ * max_ppm for 10 s, and PACE_WELL_AGAIN once when it no longer does. (A shorter time would report
+ * too early, because the first bounds rest on readings one second apart.) Call it about every
+ * second. `answers` says whether the other agent answers now. If it does not answer, or its present
+ * process has not been measured yet, nothing is known of its clock. */
 enum pace_news pace_look(struct pace_watch *watch, const struct pace *pace, bool answers,
                          int64_t max_ppm, int64_t now_ns) __attribute__((warn_unused_result));
 

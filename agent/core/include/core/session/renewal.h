@@ -82,8 +82,9 @@ struct renewal {
     /* renewals have epoch 0, which asks for the epochs that this agent had, until a majority has
      * answered */
     bool asking;
-    uint32_t reported_epoch; /* the highest epoch in such an answer */
-    uint8_t reported;        /* by bit: the voters that sent such an answer */
+    uint32_t reported_epoch; /* the highest epoch that a voter has reported while `asking` is set */
+    /* bit by voter: the voter has reported an epoch while `asking` is set */
+    uint8_t reported;
     int64_t started_ns;
     int64_t counts_from_ns; /* renewals that were sent before this time extend nothing */
     int64_t next_round_ns;
