@@ -5,10 +5,10 @@
  * lock, and it goes from waiter to waiter.
  *
  * The turns go by host: the host that came first is next. A host's turn ends when another host gets
- * the lock. For its next turn the host counts as having come at that time, or when its next process
- * came, if that is later. All clocks have the same rate now. (order.c covers different rates and
- * their effect on the times in messages.) No agent is starved, because otherwise the time at which
- * an agent reads a message would decide which host came first.
+ * the lock. After that the host counts as having come when its last process released the lock, or
+ * when the first of its present waiters came, if that is later. All clocks have the same rate now.
+ * (order.c covers different rates and their effect on the times in messages.) No agent is starved,
+ * because otherwise the time at which an agent reads a message would decide which host came first.
  *
  * If agents end on SIGTERM, no waiter is passed over. If they are killed, a host may be passed over
  * only if three things are true. The host's agent is away while the next owner is chosen. The lock
@@ -39,7 +39,7 @@ static const int64_t ENDS_NS = 60000 * SIM_MS;   /* the time after which every p
 
 /* what the line knows of each host */
 static struct {
-    int64_t left_ns; /* when one of its processes last got the lock */
+    int64_t left_ns; /* when one of its processes last got or released the lock */
     int64_t gone_ns; /* when its agent last ended, or got SIGTERM */
     int64_t back_ns; /* when its agent last came back; INT64_MAX: it is away */
     uint64_t reign;  /* the ballot of lock 0's coordinator when the host's agent last ended */
@@ -52,8 +52,9 @@ bool line_is_drawn(void)
            world.process_count >= 2;
 }
 
-/* Returns the time at which the first of the host's present waiters came, or at which the host's
- * last turn began, if that is later. INT64_MAX: no process of the host waits. */
+/* Returns the time at which the first of the host's present waiters came, or at which a process of
+ * the host last got or released the lock, if that is later. INT64_MAX: no process of the host
+ * waits. */
 static int64_t born_ns(uint32_t host)
 {
     int64_t born = INT64_MAX;
