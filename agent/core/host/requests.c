@@ -10,7 +10,8 @@ enum {
     INDEX_BITS = 16,
     FIRST_PAUSE_MS = 250,
     PAUSE_MS = 500,
-    /* the pause of an ACQUIRE after WAITING_TRIES: it probably waits for other hosts */
+    /* the pause of an ACQUIRE that was sent WAITING_TRIES times, and so probably waits for other
+     * hosts */
     WAITING_PAUSE_MS = 1000,
     WAITING_TRIES = 3,
     /* how often a redirected request is sent at once; after the next redirection it waits for its
