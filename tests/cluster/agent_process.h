@@ -62,8 +62,8 @@ void agent_admit_all(struct agent_process *agent);
 /* Writes another configuration, which the agent reads at its next start. */
 void agent_configure(const struct agent_process *agent, const char *config);
 
-/* Returns whether `without` works on this machine, which must allow filters of system calls. what
- * is the name of the test, for the message. */
+/* Returns whether `without` works on this machine, which must allow filters of system calls. `what`
+ * is the name of the test, for the message that the test is skipped. */
 bool agent_can_be_without(const char *what);
 /* Returns whether the kernel refuses to pass descriptors to the agent over its socket. */
 bool agent_refuses_descriptors(const struct agent_process *agent);

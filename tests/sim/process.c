@@ -607,7 +607,7 @@ static bool serve_once(struct sim_process *process)
     return false;
 }
 
-/* Closes all handles without a hold, and rests for a while. */
+/* Releases and closes all handles, and rests for a while. */
 static void rest(struct sim_process *process)
 {
     for (uint32_t i = 0; i < HANDLES; i++) {
