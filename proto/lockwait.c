@@ -339,13 +339,75 @@ static enum hfi_outcome wait_once(const struct hfi_actor *actor, const struct hf
     return HFI_HELD;
 }
 
-enum hfi_outcome hfi_wait_exclusive(const struct hfi_actor *actor,
-                                    const struct hfi_request *request,
-                                    const struct hfi_wait_limit *limit, uint64_t *place,
-                                    struct hfi_held *held)
+/* What a look at the lock leads to. */
+enum look {
+    LOOK_END,   /* the wait ends, with the outcome in *why */
+    LOOK_AGAIN, /* at once, because something changed during this look */
+    LOOK_WAIT,  /* for the lock: *why is the obstacle */
+};
+
+/* The orders of the loads and stores in look_exclusive() and look_shared() are those of the models
+ * and the litmus tests, so they share no code. */
+static enum look look_exclusive(const struct hfi_actor *actor, const struct hfi_request *request,
+                                const struct hfi_wait_limit *limit, uint64_t *place,
+                                struct hfi_held *held, enum hfi_outcome *why)
 {
     struct hfi_region *region = actor->region;
     _Atomic uint64_t *word = word_of(actor, request->slot);
+    uint64_t seen = atomic_load(word);
+    if (hfi_word_holder(seen) == actor->holder) {
+        *why = settle(actor, request, limit, place, held);
+        return *why == HFI_GONE ? LOOK_AGAIN : LOOK_END;
+    }
+    *why = obstacle(region, request->slot, seen, false);
+    if (*why == HFI_HELD && request->barging && !(seen & HFI_W_WAITERS)) {
+        barge(actor, request, seen);
+        return LOOK_AGAIN;
+    }
+    if (*why == HFI_HELD && (seen & HFI_W_WAITERS)) {
+        /* hands the free word to the first waiter, which may be this one */
+        hfi_serve(actor, request->slot);
+        if (atomic_load(word) != seen) {
+            return LOOK_AGAIN;
+        }
+        /* Readers before this waiter were let in; the last of them that enters hands the word
+         * on. */
+    }
+    return LOOK_WAIT;
+}
+
+static enum look look_shared(const struct hfi_actor *actor, const struct hfi_request *request,
+                             uint64_t *place, struct hfi_held *held, enum hfi_outcome *why)
+{
+    _Atomic uint64_t *word = word_of(actor, request->slot);
+    if (hfi_word_holder(atomic_load(word)) == actor->holder) {
+        /* the word was handed to an earlier, exclusive wait of this handle (rule 5) */
+        hfi_release(actor, request->slot, hfi_token(0, atomic_load(word)));
+    }
+    *why = try_shared_from(actor, request, *place, held);
+    if (*why == HFI_HELD) {
+        /* also serves the next waiter, if its turn has come */
+        hfi_leave(actor, request, place);
+        return LOOK_END;
+    }
+    if (*why == HFI_OCCUPIED && !request->barging) {
+        /* the word is free, but this waiter's ticket is not admitted: serving the queue admits it */
+        hfi_serve(actor, request->slot);
+        if (admitted(actor->region, request->slot, atomic_load(word), *place) &&
+            !(atomic_load(word) & HFI_W_HOLDER)) {
+            return LOOK_AGAIN;
+        }
+    }
+    return LOOK_WAIT;
+}
+
+/* Joins the queue, if this waiter is not in it, and looks and sleeps by turns. */
+static enum hfi_outcome wait_in_queue(const struct hfi_actor *actor,
+                                      const struct hfi_request *request, bool shared,
+                                      const struct hfi_wait_limit *limit, uint64_t *place,
+                                      struct hfi_held *held)
+{
+    struct hfi_region *region = actor->region;
     struct hfi_seat *seat = hfi_seat(region, request->seat);
     uint64_t rung = 0;
     unsigned hasty = 0;
@@ -355,7 +417,7 @@ enum hfi_outcome hfi_wait_exclusive(const struct hfi_actor *actor,
             return why;
         }
         if (!*place) {
-            queue_join(actor, request, false, place);
+            queue_join(actor, request, shared, place);
         } else if (atomic_load(hfi_seat_wait(region, request->seat)) != *place) {
             /* the agent took this place away, because it regards the process as ended */
             *place = 0;
@@ -363,27 +425,13 @@ enum hfi_outcome hfi_wait_exclusive(const struct hfi_actor *actor,
         }
         uint32_t seat_seen = atomic_load(&seat->wake); /* seq_cst: before the load of the word */
         uint32_t slot_seen = atomic_load(&region->slots[request->slot].wake);
-        uint64_t seen = atomic_load(word);
-        if (hfi_word_holder(seen) == actor->holder) {
-            enum hfi_outcome outcome = settle(actor, request, limit, place, held);
-            if (outcome != HFI_GONE) {
-                return outcome;
-            }
-            continue;
+        enum look look = shared ? look_shared(actor, request, place, held, &why)
+                                : look_exclusive(actor, request, limit, place, held, &why);
+        if (look == LOOK_END) {
+            return why;
         }
-        why = obstacle(region, request->slot, seen, false);
-        if (why == HFI_HELD && request->barging && !(seen & HFI_W_WAITERS)) {
-            barge(actor, request, seen);
+        if (look == LOOK_AGAIN) {
             continue;
-        }
-        if (why == HFI_HELD && (seen & HFI_W_WAITERS)) {
-            /* hands the free word to the first waiter, which may be this one */
-            hfi_serve(actor, request->slot);
-            if (atomic_load(word) != seen) {
-                continue;
-            }
-            /* Readers before this waiter were let in; the last of them that enters hands the word
-             * on. */
         }
         if (why == HFI_RETIRED) {
             hfi_leave(actor, request, place);
@@ -400,61 +448,19 @@ enum hfi_outcome hfi_wait_exclusive(const struct hfi_actor *actor,
     }
 }
 
+enum hfi_outcome hfi_wait_exclusive(const struct hfi_actor *actor,
+                                    const struct hfi_request *request,
+                                    const struct hfi_wait_limit *limit, uint64_t *place,
+                                    struct hfi_held *held)
+{
+    return wait_in_queue(actor, request, false, limit, place, held);
+}
+
 enum hfi_outcome hfi_wait_shared(const struct hfi_actor *actor, const struct hfi_request *request,
                                  const struct hfi_wait_limit *limit, uint64_t *place,
                                  struct hfi_held *held)
 {
-    struct hfi_region *region = actor->region;
-    _Atomic uint64_t *word = word_of(actor, request->slot);
-    struct hfi_seat *seat = hfi_seat(region, request->seat);
-    uint64_t rung = 0;
-    unsigned hasty = 0;
-    for (;;) { /* the loop ends with HFI_HELD or HFI_RETIRED, or by the limit or the lease */
-        enum hfi_outcome why = give_up(actor, request, limit, place, &hasty);
-        if (why != HFI_GONE) {
-            return why;
-        }
-        if (!*place) {
-            queue_join(actor, request, true, place);
-        } else if (atomic_load(hfi_seat_wait(region, request->seat)) != *place) {
-            /* the agent took this place away, because it regards the process as ended */
-            *place = 0;
-            return HFI_GONE;
-        }
-        uint32_t seat_seen = atomic_load(&seat->wake); /* seq_cst: before the load of the word */
-        uint32_t slot_seen = atomic_load(&region->slots[request->slot].wake);
-        if (hfi_word_holder(atomic_load(word)) == actor->holder) {
-            /* the word was handed to an earlier, exclusive wait of this handle (rule 5) */
-            hfi_release(actor, request->slot, hfi_token(0, atomic_load(word)));
-        }
-        why = try_shared_from(actor, request, *place, held);
-        if (why == HFI_HELD) {
-            /* also serves the next waiter, if its turn has come */
-            hfi_leave(actor, request, place);
-            return HFI_HELD;
-        }
-        if (why == HFI_RETIRED) {
-            hfi_leave(actor, request, place);
-            return HFI_RETIRED;
-        }
-        if (why == HFI_OCCUPIED && !request->barging) {
-            /* the word is free, but this waiter's ticket is not admitted: serving the queue admits
-             * it */
-            hfi_serve(actor, request->slot);
-            if (admitted(region, request->slot, atomic_load(word), *place) &&
-                !(atomic_load(word) & HFI_W_HOLDER)) {
-                continue;
-            }
-        }
-        why = wait_once(actor, request, limit, why, *place, seat_seen, slot_seen, &rung);
-        hasty = 0;
-        if (why == HFI_CANCELED || why == HFI_TIMED_OUT || why == HFI_REFUSED) {
-            return end_wait(actor, request, why, place);
-        }
-        if (why == HFI_NO_LEASE) {
-            return why;
-        }
-    }
+    return wait_in_queue(actor, request, true, limit, place, held);
 }
 
 enum hfi_outcome hfi_downgrade(const struct hfi_actor *actor, const struct hfi_request *request,

@@ -27,7 +27,7 @@ EMULATOR=$(command -v qemu-aarch64-static || true)
 BINFMT=/proc/sys/fs/binfmt_misc
 # The path at which the tests see the tree. Other users can read it: some tests run agents as other
 # users.
-SEEN=/run/holdfast-arm64
+SEEN=/opt/holdfast-arm64
 
 # The tests that qemu's user mode cannot run (regular expressions), and the reason.
 declare -A UNABLE=(
