@@ -391,7 +391,7 @@ static enum look look_shared(const struct hfi_actor *actor, const struct hfi_req
         return LOOK_END;
     }
     if (*why == HFI_OCCUPIED && !request->barging) {
-        /* the word is free, but this waiter's ticket is not admitted: serving the queue admits it */
+        /* the word is free, but this ticket is not admitted: serving the queue admits it */
         hfi_serve(actor, request->slot);
         if (admitted(actor->region, request->slot, atomic_load(word), *place) &&
             !(atomic_load(word) & HFI_W_HOLDER)) {
