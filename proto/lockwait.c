@@ -346,8 +346,8 @@ enum look {
     LOOK_WAIT,  /* for the lock: *why is the obstacle */
 };
 
-/* The orders of the loads and stores in look_exclusive() and look_shared() are those of the models
- * and the litmus tests, so they share no code. */
+/* look_exclusive() and look_shared() share no code: each of them loads and stores in the order that
+ * the models and the litmus tests follow step by step. */
 static enum look look_exclusive(const struct hfi_actor *actor, const struct hfi_request *request,
                                 const struct hfi_wait_limit *limit, uint64_t *place,
                                 struct hfi_held *held, enum hfi_outcome *why)

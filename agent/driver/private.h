@@ -160,8 +160,8 @@ void driver_take_kept_links(struct driver *driver);
 
 /* Returns whether the message's sender may send it; logs the message if not. An agent makes
  * requests in its own name. Only a voter may bring another agent's request, and only to this agent.
- * A request that is to be passed on to a third agent must come from the agent that makes it,
- * because the third agent believes the request's name in a message from a voter. */
+ * A request that this agent is to pass on to a third agent must come from the agent that makes it,
+ * because the third agent believes what a voter says about who makes a request. */
 bool driver_admits(struct driver *driver, const struct message *message);
 
 /* ---- counts.c ---- */

@@ -92,7 +92,8 @@ void grant_ask_anew(struct host *host, struct lock_ref at, struct host_actions *
  * next range of tokens. */
 void grant_amend(struct host *host, struct lock_ref at, uint32_t lock_delay_ms, bool tokens,
                  struct host_actions *actions);
-/* Asks for another mode of the grant (MESSAGE_MODE_NONE: the same mode). */
+/* Asks the quorum to change the grant's mode (MESSAGE_MODE_NONE: the mode stays), and to make the
+ * grant cover at least lock_delay_ms. `naming` says which token the AMEND names. */
 void grant_amend_mode(struct host *host, struct lock_ref at, uint32_t lock_delay_ms, uint8_t mode,
                       enum grant_naming naming, struct host_actions *actions);
 /* Gives the grant of that version back. The caller has put the word out of use, and has seen that

@@ -27,7 +27,7 @@ struct connection {
     struct socket_server *server;
     struct connection *next; /* the next in the list of all open connections, newest first */
     struct connection *previous;
-    struct socket_share *share; /* the share of its user */
+    struct socket_share *share; /* its user's share of the loop's turns */
     struct packet *first;       /* packets that wait to be sent */
     struct packet *last;
     size_t waiting_size;

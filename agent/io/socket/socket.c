@@ -120,9 +120,11 @@ static struct received receive(const struct socket_server *server, int fd, void 
     return receive_or_peek(fd, buffer, room, 0);
 }
 
-/* Empties a socket to which nothing more can be sent. Returns whether nothing is left in it. Stops
- * early when the emptying takes long: for each of the last packets the kernel calls the peer's
- * epoll entries, and a close would make these calls for all remaining packets at once. */
+/* Receives the packets that are left in a socket to which nothing more can be sent. Returns whether
+ * the socket is empty; otherwise the caller has another thread or process close it. In the last
+ * quarter of the peer's SO_SNDBUF the kernel calls all epoll entries of the peer for each packet,
+ * so a drain can take long, and stops when its time is over. A close would make the calls for all
+ * packets at once. */
 static bool drain(const struct socket_server *server, int fd)
 {
     const int64_t until_ns = clock_boottime_ns() + SOCKET_CALL_MS * INT64_C(1000000);

@@ -70,7 +70,7 @@ struct transport_link {
     enum transport_link_state state;
     bool dialled; /* this agent dialled */
     bool secure;
-    int fd;             /* in the epoll set, with this link as its data; -1: not found */
+    int fd;             /* the link's descriptor in the epoll set; -1: none, NNG wakes the loop */
     int error;          /* why it is broken: NNG's error number */
     const char *reason; /* why it is broken, as a text; NULL: the other end closed it, or `error`
                          * has the reason */

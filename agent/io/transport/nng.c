@@ -1,10 +1,11 @@
 /*
  * What NNG's interface does not offer: see nng.h.
  *
- * NNG does not report how many workers it has. So they are occupied one by one. Each worker calls
- * the next worker to park(), and waits only once the next one runs, so a worker that waits is never
- * the last one. If no next worker comes, the caller returns from park(), and is the worker that
- * goes on working. If a worker comes late, two workers go on working, which does no harm.
+ * All of NNG's workers but one are kept in park(), a callback that waits. NNG does not report how
+ * many workers it has, so they are parked one by one. A worker in park() makes NNG call park() on
+ * one more worker, and stays there only if that worker comes. So a worker that stays is never the
+ * last one. If no other worker comes, park() returns, and its worker goes on working. If a worker
+ * comes late, two workers go on working, which does no harm.
  */
 #include "nng.h"
 
