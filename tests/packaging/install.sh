@@ -35,7 +35,7 @@ version=$(sed -n 's/^Version: //p' "$build/lib/pkgconfig/holdfast.pc")
 pc=$(dirname -- "$(find "$work/local" -name holdfast.pc)")
 read -ra flags < <(PKG_CONFIG_PATH=$pc pkg-config --cflags --libs holdfast)
 "$cc" "$work/program.c" "${flags[@]}" -Wl,-rpath,"${pc%/*}" -o "$work/program"
-cmake -S "$source/tests/packages/program" -B "$work/cmake" -DPROGRAM="$work/program.c" \
+cmake -G Ninja -S "$source/tests/packages/program" -B "$work/cmake" -DPROGRAM="$work/program.c" \
     -DCMAKE_C_COMPILER="$cc" -DCMAKE_PREFIX_PATH="$work/local" >"$work/log" 2>&1 &&
     cmake --build "$work/cmake" >>"$work/log" 2>&1 || fail "find_package: $(<"$work/log")"
 for program in program cmake/program cmake/program_static; do
