@@ -71,6 +71,7 @@ int cli_connect(const struct cli *cli, const char *where, int64_t timeout_ns, hf
         .connect_timeout_ns = timeout_ns,
         .why = why,
         .why_size = sizeof(why),
+        .command = cli->command,
     };
     char what[LINE_MAX_BYTES];
     struct socket_path found;

@@ -34,12 +34,14 @@ enum {
     CLI_SIGNAL_BASE = 128,    /* plus n: signal n ended CMD, or the wait for the lock */
 };
 
-/* The options that every command has. They may stand before or after the command word. */
+/* The options that every command has, which may stand before or after the command word, and what
+ * the command tells the agent about itself. */
 struct cli {
-    const char *socket; /* -s; NULL: the library's default */
-    bool json;          /* --json */
-    bool help;          /* --help */
-    bool version;       /* --version */
+    const char *socket;  /* -s; NULL: the library's default */
+    const char *command; /* what others see as this process's command; NULL: its command line */
+    bool json;           /* --json */
+    bool help;           /* --help */
+    bool version;        /* --version */
 };
 
 /* Returns the exit code for an error of the library. */

@@ -122,15 +122,23 @@ static const char lock_help[] =
     "it could not take the lock, and lost if the hold ended.\n";
 
 static const char ls_help[] =
-    "holdfast ls [PREFIX]\n"
+    "holdfast ls [--held | --all] [--sort KEY] [PREFIX]\n"
     "\n"
-    "Lists the locks whose names begin with PREFIX, in byte order: how each is held, by which\n"
-    "process, how many processes wait for it, and for how long it is still closed after its\n"
-    "holder vanished.\n"
+    "Lists the locks in use whose names begin with PREFIX: those that are held, that a process\n"
+    "waits for, or that are still closed after their holder vanished (closed, and for how long).\n"
+    "HOLDER has the user and the command of the holder, HOST the name of its host's agent, SINCE\n"
+    "the beginning of the hold; if there are several holders, `holdfast show` has them all. free?\n"
+    "means that hosts have reported nothing for too long, and one of them may hold the lock. On a\n"
+    "terminal, long texts are cut so that a lock has one line, and end with ….\n"
+    "\n"
+    "  --held        list only the locks that are held\n"
+    "  -a, --all     list free locks, too. With --json, they are listed unless --held is given\n"
+    "  --sort KEY    sort by name (the default), holder, host, since (the oldest hold first) or\n"
+    "                waiters (the longest queue first)\n"
     "\n"
     "Examples:\n"
     "  holdfast ls\n"
-    "  holdfast ls orders/\n"
+    "  holdfast ls --held --sort since orders/\n"
     "  holdfast ls --json | jq -r '.[] | select(.mode != \"free\") | .name'\n"
     "\n"
     "Exit status: 0; 69 no agent; 64 bad usage or name; 77 not allowed; 70 any other failure.\n";

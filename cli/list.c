@@ -1,32 +1,141 @@
 /*
  * `holdfast ls` and `holdfast show`, which print locks with their holders and waiters.
  */
-#include <inttypes.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli.h"
 #include "describe.h"
 #include "help.h"
 #include "options.h"
+#include "table.h"
 #include "text.h"
 
-enum { CELL_COUNT = 5, HOLDER_COLUMNS = 48 };
+enum { NAME, MODE, HOLDER, HOST, SINCE, WAITERS, CELL_COUNT };
 
-/* A line of the table: its cells as clean text, and the width of each cell in columns. */
-struct row {
-    char *cells[CELL_COUNT];
-    size_t columns[CELL_COUNT];
+static const struct table_column columns[CELL_COUNT] = {
+    [NAME] = {"NAME", 8}, [MODE] = {"MODE", 0},   [HOLDER] = {"HOLDER", 8},
+    [HOST] = {"HOST", 8}, [SINCE] = {"SINCE", 0}, [WAITERS] = {"WAITERS", 0},
 };
 
-struct table {
+/* A lock of the listing. */
+struct row {
+    char *cells[CELL_COUNT]; /* clean text */
+    char *json;              /* the lock as JSON; NULL without --json */
+    size_t index;            /* its place in the order of names */
+    size_t waiter_count;
+    int64_t elapsed_ns; /* the time of its oldest hold; -1: free, or unknown */
+};
+
+/* Which locks are listed. */
+enum choice {
+    CHOICE_IN_USE, /* those that are held, awaited or closed, or may be held by an unseen host */
+    CHOICE_HELD,
+    CHOICE_ALL,
+};
+
+struct list {
+    enum choice choice;
+    bool json;
     struct row *rows;
     size_t count;
     size_t capacity;
+    size_t left_out;
 };
 
-static int row_set(struct row *row, size_t cell, const char *text, size_t columns_max)
+/* ---- a lock's cells ---- */
+
+static void write_mode(FILE *out, const struct hf_lock_info *info)
+{
+    char duration[TEXT_DURATION_SIZE];
+
+    if (info->closed_ns > 0) {
+        fprintf(out, "%s%sclosed %s", info->state != HF_STATE_FREE ? text_state(info->state) : "",
+                info->state != HF_STATE_FREE ? ", " : "", text_duration(duration, info->closed_ns));
+        return;
+    }
+    fprintf(out, "%s%s", text_state(info->state),
+            info->state == HF_STATE_FREE && info->age_ns < 0 ? "?" : "");
+}
+
+static void write_holder(FILE *out, const struct hf_lock_info *info)
+{
+    if (info->holder_count == 0) {
+        fputc('-', out);
+    } else if (info->holder_count > 1) {
+        fprintf(out, "%zu holders", info->holder_count);
+    } else {
+        text_write_user(out, info->holders[0]->uid);
+        if (info->holders[0]->command != NULL) {
+            fputs(": ", out);
+            (void)text_write_clean(out, info->holders[0]->command, 0);
+        }
+    }
+}
+
+static bool is_same_host(const struct hf_party *one, const struct hf_party *other)
+{
+    return one->agent != NULL && other->agent != NULL && strcmp(one->agent, other->agent) == 0;
+}
+
+/* Writes the host of the holders, or how many holders there are on more than one host. */
+static void write_host(FILE *out, const struct hf_lock_info *info)
+{
+    if (info->holder_count == 0) {
+        fputc('-', out);
+        return;
+    }
+    for (size_t index = 1; index < info->holder_count; index++) {
+        if (!is_same_host(info->holders[0], info->holders[index])) {
+            fputs("several", out);
+            return;
+        }
+    }
+    (void)text_write_clean(out, info->holders[0]->agent == NULL ? "?" : info->holders[0]->agent, 0);
+}
+
+static int64_t oldest_hold_ns(const struct hf_lock_info *info)
+{
+    int64_t oldest_ns = -1;
+
+    for (size_t index = 0; index < info->holder_count; index++) {
+        int64_t elapsed_ns = info->holders[index]->elapsed_ns;
+
+        oldest_ns = elapsed_ns > oldest_ns ? elapsed_ns : oldest_ns;
+    }
+    return oldest_ns;
+}
+
+static void cell_write(FILE *out, int cell, const struct hf_lock_info *info)
+{
+    char time[TEXT_TIME_SIZE];
+
+    switch (cell) {
+    case NAME:
+        (void)text_write_clean(out, info->name, 0);
+        break;
+    case MODE:
+        write_mode(out, info);
+        break;
+    case HOLDER:
+        write_holder(out, info);
+        break;
+    case HOST:
+        write_host(out, info);
+        break;
+    case SINCE:
+        fputs(info->holder_count == 0 ? "-" : text_since(time, oldest_hold_ns(info)), out);
+        break;
+    default:
+        fprintf(out, "%zu", info->waiter_count);
+    }
+}
+
+static int cell_make(struct row *row, int cell, const struct hf_lock_info *info)
 {
     size_t size = 0;
     FILE *out = open_memstream(&row->cells[cell], &size);
@@ -34,150 +143,219 @@ static int row_set(struct row *row, size_t cell, const char *text, size_t column
     if (out == NULL) {
         return HF_ENOMEM;
     }
-    row->columns[cell] = text_write_clean(out, text, columns_max);
-    if (fclose(out) != 0) {
-        return HF_ENOMEM;
-    }
-    return 0;
+    cell_write(out, cell, info);
+    return fclose(out) != 0 ? HF_ENOMEM : 0;
 }
 
-static struct row *table_add(struct table *table)
-{
-    if (table->count == table->capacity) {
-        size_t capacity = table->capacity == 0 ? 64 : table->capacity * 2;
-        struct row *rows = reallocarray(table->rows, capacity, sizeof(*rows));
-
-        if (rows == NULL) {
-            return NULL;
-        }
-        table->rows = rows;
-        table->capacity = capacity;
-    }
-    table->rows[table->count] = (struct row){{NULL}, {0}};
-    return &table->rows[table->count++];
-}
-
-static int table_add_lock(const struct hf_lock_info *info, void *arg)
-{
-    struct row *row = table_add(arg);
-    char duration[TEXT_DURATION_SIZE];
-    char number[32];
-    char holder[512] = "-";
-    int error;
-
-    if (row == NULL) {
-        return HF_ENOMEM;
-    }
-    if (info->holder_count > 1) {
-        snprintf(holder, sizeof(holder), "%zu holders", info->holder_count);
-    } else if (info->holder_count == 1) {
-        const struct hf_party *who = info->holders[0];
-        char pid[24] = "?";
-
-        if (who->pid >= 0) {
-            snprintf(pid, sizeof(pid), "%" PRId64, who->pid);
-        }
-        snprintf(holder, sizeof(holder), "%.32s %s %.440s", who->agent == NULL ? "?" : who->agent,
-                 pid, who->command == NULL ? "" : who->command);
-    }
-    snprintf(number, sizeof(number), "%zu", info->waiter_count);
-    error = row_set(row, 0, info->name, 0);
-    error = error != 0 ? error : row_set(row, 1, text_state(info->state), 0);
-    error = error != 0 ? error : row_set(row, 2, holder, HOLDER_COLUMNS);
-    error = error != 0 ? error : row_set(row, 3, number, 0);
-    text_duration(duration, info->closed_ns);
-    return error != 0 ? error : row_set(row, 4, info->closed_ns > 0 ? duration : "-", 0);
-}
-
-static void table_write(const struct table *table, FILE *out)
-{
-    static const char *const titles[CELL_COUNT] = {"NAME", "MODE", "HOLDER", "WAITERS", "CLOSED"};
-    size_t widths[CELL_COUNT];
-
-    for (size_t cell = 0; cell < CELL_COUNT; cell++) {
-        widths[cell] = strlen(titles[cell]);
-        for (size_t index = 0; index < table->count; index++) {
-            size_t columns = table->rows[index].columns[cell];
-
-            widths[cell] = columns > widths[cell] ? columns : widths[cell];
-        }
-    }
-    for (size_t cell = 0; cell < CELL_COUNT; cell++) {
-        fprintf(out, "%-*s", cell + 1 < CELL_COUNT ? (int)widths[cell] + 2 : 0, titles[cell]);
-    }
-    fputc('\n', out);
-    for (size_t index = 0; index < table->count; index++) {
-        const struct row *row = &table->rows[index];
-
-        for (size_t cell = 0; cell < CELL_COUNT; cell++) {
-            size_t pad = cell + 1 < CELL_COUNT ? widths[cell] + 2 - row->columns[cell] : 0;
-
-            fprintf(out, "%s%*s", row->cells[cell], (int)pad, "");
-        }
-        fputc('\n', out);
-    }
-}
-
-static void table_free(struct table *table)
-{
-    for (size_t index = 0; index < table->count; index++) {
-        for (size_t cell = 0; cell < CELL_COUNT; cell++) {
-            free(table->rows[index].cells[cell]);
-        }
-    }
-    free(table->rows);
-}
-
-static int json_add_lock(const struct hf_lock_info *info, void *arg)
-{
-    describe_lock(arg, info);
-    return 0;
-}
-
-static int list_json(hf_client *client, const char *prefix)
+static int json_make(struct row *row, const struct hf_lock_info *info)
 {
     struct json json;
-    char *text = NULL;
     size_t size = 0;
-    FILE *out = open_memstream(&text, &size);
-    int error;
+    FILE *out = open_memstream(&row->json, &size);
 
     if (out == NULL) {
         return HF_ENOMEM;
     }
     json_init(&json, out);
-    json_open_array(&json, NULL);
-    error = hf_list(client, prefix, json_add_lock, &json);
-    json_close_array(&json);
-    if (fclose(out) != 0 && error == 0) {
-        error = HF_ENOMEM;
-    }
-    if (error == 0) {
-        puts(text); /* printed only if the listing is complete */
-    }
-    free(text);
-    return error;
+    describe_lock(&json, info);
+    return fclose(out) != 0 ? HF_ENOMEM : 0;
 }
 
-static int list_text(hf_client *client, const char *prefix)
-{
-    struct table table = {NULL, 0, 0};
-    int error = hf_list(client, prefix, table_add_lock, &table);
+/* ---- the listing ---- */
 
-    if (error == 0 && table.count > 0) {
-        table_write(&table, stdout);
+static bool is_chosen(enum choice choice, const struct hf_lock_info *info)
+{
+    bool held = info->state != HF_STATE_FREE || info->holder_count > 0;
+
+    switch (choice) {
+    case CHOICE_HELD:
+        return held;
+    case CHOICE_IN_USE:
+        return held || info->waiter_count > 0 || info->closed_ns > 0 || info->age_ns < 0;
+    case CHOICE_ALL:
+        break;
     }
-    table_free(&table);
+    return true;
+}
+
+static struct row *row_add(struct list *list)
+{
+    if (list->count == list->capacity) {
+        size_t capacity = list->capacity == 0 ? 64 : list->capacity * 2;
+        struct row *rows = reallocarray(list->rows, capacity, sizeof(*rows));
+
+        if (rows == NULL) {
+            return NULL;
+        }
+        list->rows = rows;
+        list->capacity = capacity;
+    }
+    list->rows[list->count] = (struct row){.index = list->count};
+    return &list->rows[list->count++];
+}
+
+static int list_add(const struct hf_lock_info *info, void *arg)
+{
+    struct list *list = arg;
+    struct row *row;
+    int error = 0;
+
+    if (!is_chosen(list->choice, info)) {
+        list->left_out++;
+        return 0;
+    }
+    row = row_add(list);
+    if (row == NULL) {
+        return HF_ENOMEM;
+    }
+    row->waiter_count = info->waiter_count;
+    row->elapsed_ns = oldest_hold_ns(info);
+    for (int cell = 0; cell < CELL_COUNT && error == 0; cell++) {
+        error = cell_make(row, cell, info);
+    }
+    return error == 0 && list->json ? json_make(row, info) : error;
+}
+
+static void list_free(struct list *list)
+{
+    for (size_t index = 0; index < list->count; index++) {
+        for (int cell = 0; cell < CELL_COUNT; cell++) {
+            free(list->rows[index].cells[cell]);
+        }
+        free(list->rows[index].json);
+    }
+    free(list->rows);
+}
+
+/* ---- its order ---- */
+
+static int by_name(const struct row *one, const struct row *other)
+{
+    return one->index < other->index ? -1 : one->index > other->index;
+}
+
+static int by_holder(const struct row *one, const struct row *other)
+{
+    return strcmp(one->cells[HOLDER], other->cells[HOLDER]);
+}
+
+static int by_host(const struct row *one, const struct row *other)
+{
+    return strcmp(one->cells[HOST], other->cells[HOST]);
+}
+
+/* The oldest hold comes first. */
+static int by_since(const struct row *one, const struct row *other)
+{
+    return one->elapsed_ns > other->elapsed_ns ? -1 : one->elapsed_ns < other->elapsed_ns;
+}
+
+/* The longest queue comes first. */
+static int by_waiters(const struct row *one, const struct row *other)
+{
+    return one->waiter_count > other->waiter_count ? -1 : one->waiter_count < other->waiter_count;
+}
+
+struct list_order {
+    const char *key;
+    int (*compare)(const struct row *one, const struct row *other);
+};
+
+static const struct list_order orders[] = {
+    {"name", by_name},   {"holder", by_holder},   {"host", by_host},
+    {"since", by_since}, {"waiters", by_waiters},
+};
+
+static const struct list_order *order_find(const char *key)
+{
+    for (size_t index = 0; index < sizeof(orders) / sizeof(orders[0]); index++) {
+        if (strcmp(orders[index].key, key) == 0) {
+            return &orders[index];
+        }
+    }
+    return NULL;
+}
+
+/* Rows that are equal by the key stay in the order of their names. */
+static int row_compare(const void *one, const void *other, void *arg)
+{
+    const struct list_order *order = arg;
+    int result = order->compare(one, other);
+
+    return result != 0 ? result : by_name(one, other);
+}
+
+/* ---- the command ---- */
+
+static void list_write_json(const struct list *list)
+{
+    putchar('[');
+    for (size_t index = 0; index < list->count; index++) {
+        fputs(index > 0 ? "," : "", stdout);
+        fputs(list->rows[index].json, stdout);
+    }
+    puts("]");
+}
+
+static void list_write_text(const struct list *list)
+{
+    struct table table;
+
+    table_init(&table, columns, CELL_COUNT);
+    for (size_t index = 0; index < list->count; index++) {
+        table_measure(&table, list->rows[index].cells);
+    }
+    table_fit(&table, stdout);
+    if (list->count > 0) {
+        table_write_titles(&table, stdout);
+    }
+    for (size_t index = 0; index < list->count; index++) {
+        table_write_row(&table, list->rows[index].cells, stdout);
+    }
+    /* A person may look for a lock that is left out. */
+    if (list->choice == CHOICE_IN_USE && list->left_out > 0 && isatty(STDOUT_FILENO) == 1) {
+        (void)fflush(stdout);
+        fprintf(stderr, "holdfast ls: not shown: free locks (%zu); --all shows them\n",
+                list->left_out);
+    }
+}
+
+/* Lists the locks, and prints them only if the listing is complete. */
+static int list_run(hf_client *client, const char *prefix, const struct list_order *order,
+                    struct list *list)
+{
+    int error = hf_list(client, prefix, list_add, list);
+
+    if (error == 0 && list->count > 0) {
+        qsort_r(list->rows, list->count, sizeof(list->rows[0]), row_compare, (void *)order);
+    }
+    if (error == 0 && list->json) {
+        list_write_json(list);
+    } else if (error == 0) {
+        list_write_text(list);
+    }
+    list_free(list);
     return error;
 }
 
 int command_ls(struct cli *cli, int argc, char **argv)
 {
+    bool held = false;
+    bool all = false;
+    const char *key = "name";
+    const struct option_spec specs[] = {
+        {"held", '\0', OPTION_FLAG, &held},
+        {"all", 'a', OPTION_FLAG, &all},
+        {"sort", '\0', OPTION_TEXT, &key},
+    };
+    struct list list = {.choice = CHOICE_IN_USE};
+    const struct list_order *order;
     struct arguments words;
     hf_client *client = NULL;
     const char *prefix;
     int error;
-    int status = options_parse(cli, "ls", NULL, 0, argc, argv, &words);
+    int status = options_parse(cli, "ls", specs, sizeof(specs) / sizeof(specs[0]), argc, argv,
+                               &words);
 
     if (status == 0 && cli->help) {
         return help_show("ls");
@@ -186,13 +364,26 @@ int command_ls(struct cli *cli, int argc, char **argv)
     if (status != 0) {
         return status;
     }
+    order = order_find(key);
+    if (order == NULL) {
+        return cli_usage_error("ls",
+                               "--sort: \"%s\" is not a key: expected name, holder, host, "
+                               "since or waiters",
+                               key);
+    }
+    if (held && all) {
+        return cli_usage_error("ls", "--held and --all: expected at most one of them");
+    }
     prefix = words.plain_count > 0 ? words.plain[0] : "";
     status = prefix_check("ls", prefix);
     status = status != 0 ? status : cli_connect(cli, "ls", 0, &client);
     if (status != 0) {
         return status;
     }
-    error = cli->json ? list_json(client, prefix) : list_text(client, prefix);
+    /* Programs read the JSON, and one of theirs may count on the free locks. */
+    list.choice = held ? CHOICE_HELD : all || cli->json ? CHOICE_ALL : CHOICE_IN_USE;
+    list.json = cli->json;
+    error = list_run(client, prefix, order, &list);
     hf_disconnect(client);
     return error != 0 ? cli_fail("ls", prefix[0] == '\0' ? "listing" : prefix, error) : CLI_OK;
 }

@@ -22,6 +22,8 @@
 #include "waiting.h"
 #include "why.h"
 
+enum { COMMAND_SHOWN_SIZE = 256 }; /* the agent shows at most 160 bytes */
+
 static const int64_t agent_wait_min_ns = INT64_C(1) * 1000000000;
 static const int64_t agent_wait_max_ns = INT64_C(5) * 1000000000;
 static const int64_t unserved_nap_ns = INT64_C(100) * 1000000;
@@ -199,9 +201,24 @@ static int run_connected(struct lock_arguments *arguments, struct held *held)
     return outer ? nested_exec(arguments->command) : run_locked(arguments, held);
 }
 
+/* Joins the words of CMD with spaces, and cuts them off at the end of `out`. Others see this text
+ * as the holder's command, because CMD tells them more than the options of holdfast do. */
+static void command_join(char *out, size_t size, char *const *words)
+{
+    size_t used = 0;
+
+    out[0] = '\0';
+    for (size_t index = 0; words[index] != NULL && used < size; index++) {
+        int wrote = snprintf(out + used, size - used, "%s%s", index > 0 ? " " : "", words[index]);
+
+        used += wrote > 0 ? (size_t)wrote : size;
+    }
+}
+
 int command_lock(struct cli *cli, int argc, char **argv)
 {
     struct lock_arguments arguments;
+    char command[COMMAND_SHOWN_SIZE];
     struct held held = {.client = NULL};
     int status = lock_arguments_read(cli, argc, argv, &arguments);
 
@@ -212,6 +229,8 @@ int command_lock(struct cli *cli, int argc, char **argv)
     if (status != 0) {
         return status;
     }
+    command_join(command, sizeof(command), arguments.command);
+    cli->command = command;
     status = cli_connect(cli, "lock", agent_wait_ns(&arguments), &held.client);
     if (status != 0) {
         lock_arguments_hint(cli);

@@ -6,6 +6,7 @@
 
 #include <inttypes.h>
 #include <pwd.h>
+#include <stdbool.h>
 #include <string.h>
 #include <time.h>
 
@@ -81,6 +82,19 @@ const char *text_state(enum hf_state state)
     return "free";
 }
 
+void text_write_user(FILE *out, int64_t uid)
+{
+    const struct passwd *user = uid >= 0 ? getpwuid((uid_t)uid) : NULL;
+
+    if (user != NULL) {
+        text_write_clean(out, user->pw_name, 0);
+    } else if (uid >= 0) {
+        fprintf(out, "%" PRId64, uid);
+    } else {
+        fputc('?', out);
+    }
+}
+
 /* Writes a text such as "pid 4242, user app". */
 static void write_process(FILE *out, const struct hf_party *party)
 {
@@ -90,19 +104,32 @@ static void write_process(FILE *out, const struct hf_party *party)
         fputs("pid ?", out);
     }
     if (party->uid >= 0) {
-        const struct passwd *user = getpwuid((uid_t)party->uid);
-
         fputs(", user ", out);
-        if (user != NULL) {
-            text_write_clean(out, user->pw_name, 0);
-        } else {
-            fprintf(out, "%" PRId64, party->uid);
-        }
+        text_write_user(out, party->uid);
     }
     if (party->agent != NULL) {
         fputs(", agent ", out);
         text_write_clean(out, party->agent, 0);
     }
+}
+
+const char *text_since(char out[TEXT_TIME_SIZE], int64_t elapsed_ns)
+{
+    time_t now = time(NULL);
+    time_t start = now - (time_t)(elapsed_ns / 1000000000);
+    struct tm today;
+    struct tm local;
+
+    snprintf(out, TEXT_TIME_SIZE, "?");
+    if (elapsed_ns >= 0 && localtime_r(&now, &today) != NULL &&
+        localtime_r(&start, &local) != NULL) {
+        bool same = today.tm_year == local.tm_year && today.tm_yday == local.tm_yday;
+
+        if (strftime(out, TEXT_TIME_SIZE, same ? "%H:%M:%S" : "%Y-%m-%d %H:%M", &local) == 0) {
+            snprintf(out, TEXT_TIME_SIZE, "?");
+        }
+    }
+    return out;
 }
 
 /* Writes a text such as "since 2026-01-31 13:05:59 (12.3 s)". */

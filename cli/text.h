@@ -11,7 +11,7 @@
 
 #include <holdfast/admin.h>
 
-enum { TEXT_DURATION_SIZE = 32 };
+enum { TEXT_DURATION_SIZE = 32, TEXT_TIME_SIZE = 64 };
 
 /* Writes a text such as "350 ms", "4.9 s", "2 m 03 s", "5 h 10 m" or "3 d 04 h"; "?" for -1, which
  * means unknown. */
@@ -22,6 +22,14 @@ const char *text_duration(char out[TEXT_DURATION_SIZE], int64_t value_ns);
  * columns_max characters (0: all), and "..." if it leaves some out. Returns the number of
  * characters that it wrote. */
 size_t text_write_clean(FILE *out, const char *text, size_t columns_max);
+
+/* Writes the user's name, or the number of a user without a name; "?" for -1, which means
+ * unknown. */
+void text_write_user(FILE *out, int64_t uid);
+
+/* Writes the local time elapsed_ns ago: "13:05:59" if that was today, else "2026-01-31 13:05"; "?"
+ * for -1, which means unknown. */
+const char *text_since(char out[TEXT_TIME_SIZE], int64_t elapsed_ns);
 
 const char *text_mode(enum hf_mode mode);
 const char *text_state(enum hf_state state);

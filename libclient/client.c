@@ -539,6 +539,10 @@ HFI_PUBLIC int hf_connect(const struct hf_options *given, hf_client **out)
         memcpy(client->path, options.socket, strlen(options.socket) + 1);
         client->path_fixed = true;
     }
+    if (options.command != NULL) {
+        client->command_size =
+            hfi_command_of(options.command, strlen(options.command), client->command).size;
+    }
     int64_t timeout_ns = options.connect_timeout_ns == 0 ? 5 * NS_PER_S
                                                          : options.connect_timeout_ns;
     int error = connect_first(client, timeout_ns);

@@ -31,7 +31,8 @@ struct hf_party {
     const char *agent; /* the name of the agent on its host */
     int64_t pid;       /* the process, in the agent's PID namespace */
     int64_t uid;
-    const char *command;  /* a holder's command line, words joined by spaces; NULL for a waiter */
+    const char *command;  /* a holder's command (hf_options.command), by default its command line,
+                            words joined by spaces; NULL for a waiter */
     enum hf_mode mode;    /* the mode of its hold, or of the hold that it waits for */
     uint64_t token;       /* a holder's fencing token; 0 for a waiter */
     int64_t elapsed_ns;   /* for how long the party has held the lock, or waited for it */

@@ -99,7 +99,7 @@ enum {
  * A call that gets a struct of zeroes returns HF_EINVAL, since the struct has no size.
  */
 /* clang-format off */
-#define HF_OPTIONS_INIT {sizeof(struct hf_options), NULL, 0, NULL, 0}
+#define HF_OPTIONS_INIT {sizeof(struct hf_options), NULL, 0, NULL, 0, NULL}
 #define HF_LOCK_OPTIONS_INIT {sizeof(struct hf_lock_options), 0, 0, 0, 0, 0}
 /* clang-format on */
 
@@ -115,6 +115,9 @@ struct hf_options {
      * hf_strerror for its result, or a more exact text */
     char *why;
     size_t why_size;
+    /* the text that other users see as this process's command, as in `holdfast ls`, at most 160
+     * bytes of it. Default: the command line of this process. hf_connect copies the text */
+    const char *command;
 };
 
 /* For hf_open. Durations in nanoseconds. */

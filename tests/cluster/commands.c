@@ -329,6 +329,9 @@ START_TEST(json_shapes)
     }
     ck_assert_int_eq(run("ls|--json"), 0);
     ck_assert_int_eq(output[0], '[');
+    ck_assert_int_eq(run("lock|own|--|sh|-c|$HOLDFAST_BIN_DIR/holdfast show --json own"), 0);
+    REQUIRE(strstr(output, "\"command\":\"sh -c $HOLDFAST_BIN_DIR/holdfast show --json own\""),
+            "another command: %s", output);
     ck_assert_int_eq(run("status|--json"), 0);
     for (unsigned i = 0; i < sizeof(status) / sizeof(status[0]); i++) {
         REQUIRE(strstr(output, status[i]), "no %s in %s", status[i], output);

@@ -22,6 +22,7 @@
  *   overflow        the events of `changes` name no lock: any lock may have changed
  *   away=N          the first N calls of hf_list fail with HF_ENOAGENT
  *   empty           there is nothing to list
+ *   more            two more locks: one is free, one is awaited and has long names
  *   log=PATH        every call is appended to that file, one in each line
  *
  * A number may be @N: the time in N days, in seconds since 1970.
@@ -152,6 +153,9 @@ int hf_connect(const struct hf_options *options, hf_client **out)
     log_call("connect %s", options->socket == NULL ? "-" : options->socket);
     if (options->connect_timeout_ns != 0) {
         log_call("connect timeout=%" PRId64, options->connect_timeout_ns);
+    }
+    if (options->command != NULL) {
+        log_call("connect command=%s", options->command);
     }
     if (number("connect") != 0) {
         return (int)number("connect");
@@ -429,6 +433,11 @@ const char *hf_version(void)
 static const struct hf_party holders[] = {
     {"dev", 4242, 0, "job \"x\"\n\x1b[31m\xff end", HF_EXCLUSIVE, UINT64_MAX, 1234567890, 4999999},
 };
+/* its hold began 100,000 days ago */
+static const struct hf_party patient[] = {
+    {"host-with-a-long-name", 5, 4294967294, "make report of a whole year of orders and returns",
+     HF_EXCLUSIVE, 8, INT64_C(8640000000) * 1000000000, 1},
+};
 static const struct hf_party readers[] = {
     {"dev", 1, 0, "r1", HF_SHARED, 7, 0, 1},
     {NULL, -1, -1, NULL, HF_SHARED, 7, -1, -1},
@@ -439,11 +448,15 @@ static const struct hf_party waiters[] = {
 };
 static const struct hf_party *const holder_list[] = {&holders[0]};
 static const struct hf_party *const reader_list[] = {&readers[0], &readers[1]};
+static const struct hf_party *const patient_list[] = {&patient[0]};
 static const struct hf_party *const waiter_list[] = {&waiters[0], &waiters[1]};
+static const struct hf_party *const long_queue[] = {&waiters[0], &waiters[1], &waiters[0]};
 static const struct hf_lock_info infos[] = {
     {"a", HF_STATE_EXCLUSIVE, 0, "dev", 0, holder_list, 1, waiter_list, 2},
     {"free/\xc3\xbc", HF_STATE_FREE, 1, NULL, -1, NULL, 0, NULL, 0},
     {"many", HF_STATE_SHARED, 2500000000, "dev", 3000000, reader_list, 2, NULL, 0},
+    {"idle", HF_STATE_FREE, 0, "dev", 0, NULL, 0, NULL, 0},
+    {"orders/of-\xc3\xbc/reports", HF_STATE_EXCLUSIVE, 0, "dev", 0, patient_list, 1, long_queue, 3},
 };
 
 int hf_list(hf_client *client, const char *prefix, hf_list_fn *fn, void *arg)
@@ -456,7 +469,7 @@ int hf_list(hf_client *client, const char *prefix, hf_list_fn *fn, void *arg)
     if (number("list") != 0) {
         return (int)number("list");
     }
-    for (size_t index = 0; index < 3 && !is_set("empty"); index++) {
+    for (size_t index = 0; index < (is_set("more") ? 5 : 3) && !is_set("empty"); index++) {
         int stop = fn(&infos[index], arg);
 
         if (stop != 0) {

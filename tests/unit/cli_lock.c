@@ -73,6 +73,20 @@ START_TEST(test_environment)
 }
 END_TEST
 
+/* Other users see CMD as the holder's command, and not the words of `holdfast lock`. */
+START_TEST(test_command_reaches_library)
+{
+    struct ran ran;
+
+    run_command("", "lock --wait 2s a b -- true of x", &ran);
+    ck_assert_ptr_nonnull(strstr(ran.log, "\nconnect command=true of x\n"));
+    run_command("", "lock a -c true", &ran);
+    ck_assert_ptr_nonnull(strstr(ran.log, "\nconnect command=sh -c true\n"));
+    run_command("", "ls", &ran);
+    ck_assert_ptr_null(strstr(ran.log, "command="));
+}
+END_TEST
+
 START_TEST(test_options_reach_library)
 {
     struct ran ran;
@@ -801,6 +815,7 @@ int main(void)
     tcase_set_timeout(lock, 60);
     tcase_add_loop_test(lock, test_status, 0, sizeof(statuses) / sizeof(statuses[0]));
     tcase_add_test(lock, test_environment);
+    tcase_add_test(lock, test_command_reaches_library);
     tcase_add_test(lock, test_options_reach_library);
     tcase_add_test(lock, test_waits_no_longer_for_the_agent);
     tcase_add_test(lock, test_release_after_end);

@@ -2,11 +2,14 @@
  * The commands that only show something: their usage errors, help, output and exit status.
  */
 #include <check.h>
+#include <pty.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "../suite_main.h"
@@ -20,6 +23,8 @@ static const struct {
     {"nope", "unknown command"},
     {"--nope ls", "--nope"},
     {"ls a b", "expected at most one PREFIX"},
+    {"ls --sort size", "\"size\" is not a key: expected name, holder, host, since or waiters"},
+    {"ls --held --all", "expected at most one of them"},
     {"show", "expected one NAME"},
     {"show a\x01", "lock name \"a?\": byte 2 (0x01) is a control character, expected"},
     {"show a\xc3\xbc\xc2\x85z", "byte 4 (0xC2 0x85) is a control character"},
@@ -124,13 +129,119 @@ START_TEST(test_ls)
     ck_assert_int_eq(ran.status, 77);
     ck_assert_str_eq(ran.out, "");
     run_command("", "ls", &ran);
-    ck_assert_str_eq(ran.out,
-                     "NAME    MODE       HOLDER                       WAITERS  CLOSED\n"
-                     "a       exclusive  dev 4242 job \"x\"??[31m? end  2        -\n"
-                     "free/\xc3\xbc  free       -                            0        <1 ms\n"
-                     "many    shared     2 holders                    0        2.5 s\n");
+    char since[2][64];
+    ck_assert_int_eq(sscanf(ran.out,
+                            "%*[^\n]\na exclusive root: job \"x\"??[31m? end dev %63s 2\n"
+                            "%*[^\n]\nmany shared, closed 2.5 s 2 holders several %63s",
+                            since[0], since[1]),
+                     2);
+    snprintf(expected, sizeof(expected),
+             "NAME    MODE                  HOLDER                    HOST     SINCE     WAITERS\n"
+             "a       exclusive             root: job \"x\"??[31m? end  dev      %s  2\n"
+             "free/\xc3\xbc  closed <1 ms          -                         -        -         0\n"
+             "many    shared, closed 2.5 s  2 holders                 several  %s  0\n",
+             since[0], since[1]);
+    /* both holds began today, unless the day began a moment ago */
+    if (strlen(since[0]) == strlen("13:05:59") && strlen(since[1]) == strlen("13:05:59")) {
+        ck_assert_str_eq(ran.out, expected);
+    }
     run_command("empty", "ls", &ran);
     ck_assert_str_eq(ran.out, "");
+}
+END_TEST
+
+/* Returns the first letters of the lines behind the titles. */
+static const char *first_letters(const char *text)
+{
+    static char letters[16];
+    size_t count = 0;
+
+    for (const char *line = strchr(text, '\n'); line != NULL && line[1] != '\0' && count < 15;
+         line = strchr(line + 1, '\n')) {
+        letters[count++] = line[1];
+    }
+    letters[count] = '\0';
+    return letters;
+}
+
+/* By their first letters the locks are a, free, many, idle and orders. */
+START_TEST(test_ls_choice_and_order)
+{
+    static const struct {
+        const char *line;
+        const char *letters;
+    } cases[] = {
+        {"ls", "afmo"},
+        {"ls --all", "afmio"},
+        {"ls -a --sort name", "afmio"},
+        {"ls --held", "amo"},
+        {"ls --sort waiters", "oafm"},
+        {"ls --sort since", "oamf"},
+        {"ls --sort host --all", "fiaom"},
+        {"ls --held --sort=holder", "moa"},
+    };
+    struct ran ran;
+
+    for (size_t index = 0; index < sizeof(cases) / sizeof(cases[0]); index++) {
+        run_command("more", cases[index].line, &ran);
+        ck_assert_int_eq(ran.status, 0);
+        ck_assert_str_eq(first_letters(ran.out), cases[index].letters);
+        ck_assert_str_eq(ran.err, ""); /* stdout is not a terminal */
+    }
+    run_command("more", "ls --json", &ran);
+    ck_assert_ptr_nonnull(strstr(ran.out, "{\"name\":\"idle\",\"mode\":\"free\""));
+    run_command("more", "ls --json --held --sort waiters", &ran);
+    ck_assert_ptr_eq(strstr(ran.out, "[{\"name\":\"orders/"), ran.out);
+    ck_assert_ptr_null(strstr(ran.out, "\"mode\":\"free\""));
+}
+END_TEST
+
+/* Runs the command on a terminal of that many columns, and returns its output. */
+static void run_on_terminal(unsigned short width, const char *words, char out[RUN_TEXT_SIZE])
+{
+    const struct winsize size = {.ws_row = 24, .ws_col = width};
+    size_t used = 0;
+    ssize_t got = 1;
+    int status;
+    int fd;
+    pid_t pid = forkpty(&fd, NULL, NULL, &size);
+
+    ck_assert_int_ge(pid, 0);
+    if (pid == 0) {
+        setenv("HOLDFAST", CLI_FAKE, 1);
+        setenv("HOLDFAST_FAKE", "more", 1);
+        execl("/bin/sh", "sh", "-c", words, (char *)NULL);
+        _exit(99);
+    }
+    while (got > 0 && used < RUN_TEXT_SIZE - 1) { /* the end of the program ends this with EIO */
+        got = read(fd, out + used, RUN_TEXT_SIZE - 1 - used);
+        used += got > 0 ? (size_t)got : 0;
+    }
+    out[used] = '\0';
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert_int_eq(status, 0);
+    close(fd);
+}
+
+START_TEST(test_ls_fits_into_a_terminal)
+{
+    char out[RUN_TEXT_SIZE];
+    size_t columns = 0;
+
+    run_on_terminal(90, "exec $HOLDFAST ls --held", out);
+    ck_assert_ptr_nonnull(strstr(out, "orders/of-\xc3\xbc\xe2\x80\xa6  exclusive"));
+    ck_assert_ptr_nonnull(strstr(out, "  4294967294:\xe2\x80\xa6  host-with-a-\xe2\x80\xa6  1"));
+    for (const char *at = out; *at != '\0'; at++) {
+        columns = *at == '\n' ? 0 : columns + ((*at & 0xc0) != 0x80 && *at != '\r');
+        ck_assert_uint_le(columns, 90);
+    }
+    run_on_terminal(200, "exec $HOLDFAST ls", out);
+    ck_assert_ptr_null(strstr(out, "\xe2\x80\xa6"));
+    ck_assert_ptr_nonnull(strstr(out, "not shown: free locks (1); --all shows them"));
+    run_on_terminal(90, "$HOLDFAST ls --all | cat", out);
+    ck_assert_ptr_nonnull(
+        strstr(out, "a whole year of orders and returns  host-with-a-long-name "));
+    ck_assert_ptr_null(strstr(out, "not shown"));
 }
 END_TEST
 
@@ -383,6 +494,8 @@ int main(void)
     tcase_add_loop_test(show, test_help, 0, sizeof(helps) / sizeof(helps[0]));
     tcase_add_test(show, test_version);
     tcase_add_test(show, test_ls);
+    tcase_add_test(show, test_ls_choice_and_order);
+    tcase_add_test(show, test_ls_fits_into_a_terminal);
     tcase_add_test(show, test_show);
     tcase_add_test(show, test_names_the_place);
     tcase_add_test(show, test_socket_path_too_long);

@@ -76,6 +76,24 @@ START_TEST(a_process_says_its_command_line)
 }
 END_TEST
 
+/* A program may say which command it runs for its user. A text that does not fit is cut. */
+START_TEST(a_process_says_the_command_that_it_was_given)
+{
+    char given[HFI_FRAME_COMMAND_MAX + 40];
+    struct hf_options options = {
+        .size = sizeof(options), .socket = agent.path, .command = "make \x1b report"};
+    ck_assert_int_eq(hf_connect(&options, &client), 0);
+    ck_assert_str_eq(agent.command, "make ? report");
+    hf_disconnect(client);
+    client = NULL;
+    memset(given, 'x', sizeof(given));
+    given[sizeof(given) - 1] = '\0';
+    options.command = given;
+    ck_assert_int_eq(hf_connect(&options, &client), 0);
+    ck_assert_uint_eq(strlen(agent.command), HFI_FRAME_COMMAND_MAX);
+}
+END_TEST
+
 static int count_lock(const struct hf_lock_info *info, void *arg)
 {
     (void)info;
@@ -404,6 +422,7 @@ int main(void)
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_loop_test(tests, a_bad_greeting_is_refused, 0, 7);
     tcase_add_test(tests, a_process_says_its_command_line);
+    tcase_add_test(tests, a_process_says_the_command_that_it_was_given);
     tcase_add_loop_test(tests, a_bad_answer_is_an_error_and_the_next_is_good, 0, 3);
     tcase_add_test(tests, a_listing_that_never_ends_is_an_error);
     tcase_add_loop_test(tests, a_region_or_slot_that_is_none_is_refused, 0, 2);

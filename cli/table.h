@@ -1,0 +1,40 @@
+/*
+ * A table for people: a line of titles, and rows of cells in columns of one width each.
+ *
+ * The caller first passes each row to table_measure(), calls table_fit(), and then writes the
+ * titles and the rows. On a terminal, table_fit() makes columns narrower until a row fits into a
+ * line; a text that is longer than its column ends with `…`. Elsewhere every text is whole, because
+ * the reader may be a program.
+ */
+#ifndef HOLDFAST_CLI_TABLE_H
+#define HOLDFAST_CLI_TABLE_H
+
+#include <stddef.h>
+#include <stdio.h>
+
+enum { TABLE_COLUMNS_MAX = 8 };
+
+struct table_column {
+    const char *title;
+    size_t least; /* table_fit() makes the column no narrower than this; 0: it never does */
+};
+
+struct table {
+    const struct table_column *columns; /* borrowed */
+    size_t count;
+    size_t widths[TABLE_COLUMNS_MAX]; /* in characters */
+};
+
+void table_init(struct table *table, const struct table_column *columns, size_t count);
+
+/* Makes the columns wide enough for this row. A cell has text without control characters, such as
+ * text_write_clean() writes, which is UTF-8. */
+void table_measure(struct table *table, char *const *cells);
+
+/* If `out` is a terminal, makes the widest columns narrower until a row fits into its lines. */
+void table_fit(struct table *table, FILE *out);
+
+void table_write_titles(const struct table *table, FILE *out);
+void table_write_row(const struct table *table, char *const *cells, FILE *out);
+
+#endif
