@@ -1,0 +1,456 @@
+"""Locks and holds, with a real agent."""
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import unittest
+import warnings
+
+import holdfast
+from holdfast import ReasonKind
+
+from support import AgentTest, Process, command, wait_until
+
+
+class Locks(AgentTest):
+    def test_threads_exclude_each_other(self) -> None:
+        lock = self.client.lock("threads")
+        inside = 0
+        worst = 0
+        done = 0
+
+        def work() -> None:
+            nonlocal inside, worst, done
+            for _ in range(50):
+                with lock:
+                    inside += 1
+                    worst = max(worst, inside)
+                    time.sleep(0)
+                    inside -= 1
+                    done += 1
+
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual((done, worst), (200, 1))
+        # the handles are used again
+        self.assertLessEqual(len(self.client._handles), 4)
+        self.assert_free(lock)
+
+    def test_processes_exclude_each_other(self) -> None:
+        lock = self.client.lock("processes")
+        code = "hold = client.lock('processes').acquire(); say('held'); input()"
+        with Process(code) as other:
+            other.expect(self, "held")
+            with self.assertRaises(holdfast.WouldBlock) as caught:
+                lock.acquire(wait=False)
+            reason = caught.exception.reason
+            assert reason is not None
+            self.assertEqual(reason.kind, ReasonKind.HELD)
+            self.assertEqual(reason.pid, other.process.pid)
+            self.assertEqual(reason.uid, os.getuid())
+            self.assertEqual(reason.holders, 1)
+            self.assertIn(reason.text, str(caught.exception))
+            self.assertIn("lock 'processes'", str(caught.exception))
+            other.go_on()
+            other.process.wait()
+        lock.acquire().release()
+
+    def test_token_and_deadline(self) -> None:
+        lock = self.client.lock("tokens")
+        tokens = []
+        for _ in range(3):
+            with lock.acquire() as hold:
+                tokens.append(hold.token)
+                left_ns = hold.deadline_ns - time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+                self.assertGreater(left_ns, 0)
+                self.assertGreater(hold.remaining_ns(), 0)
+                self.assertAlmostEqual(hold.remaining(), hold.remaining_ns() / 1e9, delta=3)
+                hold.check()
+        self.assertEqual(tokens, sorted(set(tokens)))
+        self.assertEqual(hold.remaining_ns(), 0)
+
+    def test_shared(self) -> None:
+        lock = self.client.lock("shared")
+        with lock.acquire(shared=True) as one, lock.acquire(shared=True, wait=False) as two:
+            self.assertTrue(one.shared and two.shared)
+            with self.assertRaises(holdfast.WouldBlock):
+                lock.acquire(wait=False)
+        with lock, self.assertRaises(holdfast.WouldBlock):
+            lock.acquire(shared=True, wait=False)
+
+    def test_downgrade(self) -> None:
+        lock = self.client.lock("downgrade")
+        with lock.acquire() as hold:
+            hold.downgrade()
+            self.assertTrue(hold.shared)
+            lock.acquire(shared=True, wait=False).release()
+
+    def test_timeouts(self) -> None:
+        lock = self.client.lock("timeouts")
+        with lock:
+            for timeout in (0.05, 0, -1):
+                with self.assertRaises(holdfast.Timeout) as caught:
+                    lock.acquire(timeout=timeout)
+                self.assertIsInstance(caught.exception, TimeoutError)
+                self.assertIsInstance(caught.exception, holdfast.NotAcquired)
+                self.assertEqual(caught.exception.code, holdfast.Timeout.code)
+                self.assertEqual(caught.exception.reason.kind, ReasonKind.HELD)
+            with self.assertRaises(holdfast.WouldBlock) as caught:
+                lock.acquire(wait=False, explain=False)
+            self.assertIsNone(caught.exception.reason)
+            self.assertEqual(lock.why().kind, ReasonKind.HELD)
+        for timeout in (None, 5, float("inf"), 1e300):
+            lock.acquire(timeout=timeout).release()
+        with self.assertRaises(holdfast.InvalidArgument):
+            lock.acquire(timeout=1, wait=False)
+        with self.assertRaises(holdfast.InvalidArgument):
+            lock.acquire(timeout=float("nan"))
+        self.assertEqual(lock.why().kind, ReasonKind.NOTHING)
+
+    def test_timeout_is_a_timeout(self) -> None:
+        lock = self.client.lock("short")
+        with lock:
+            for in_thread in (False, True):
+                started = time.monotonic()
+                caught: list[BaseException] = []
+
+                def wait() -> None:
+                    try:
+                        lock.acquire(timeout=0.2)
+                    except holdfast.Timeout as error:
+                        caught.append(error)
+
+                if in_thread:
+                    thread = threading.Thread(target=wait)
+                    thread.start()
+                    thread.join()
+                else:
+                    wait()
+                self.assertEqual(len(caught), 1)
+                self.assertGreaterEqual(time.monotonic() - started, 0.2)
+
+    def test_lost_by_lease(self) -> None:
+        lock = self.client.lock("lease", lease=0.1)
+        with self.assertRaises(holdfast.LockLost) as caught, lock.acquire() as hold:
+            self.assertLessEqual(hold.remaining(), 0.1)
+            wait_until(lambda: hold.remaining() == 0, "the end of the lease")
+            with self.assertRaises(holdfast.LockLost):
+                hold.check()
+        self.assertEqual(caught.exception.reason.kind, ReasonKind.LEASE_OVER)
+        self.assertIn("its lease of 0.1 s is over", str(caught.exception))
+        lock.acquire().release()
+
+    def test_lost_in_a_with_of_the_lock(self) -> None:
+        lock = self.client.lock("lease", lease=0.1)
+        with self.assertRaises(holdfast.LockLost), lock as hold:
+            wait_until(lambda: hold.remaining() == 0, "the end of the lease")
+
+    def test_lost_and_another_error(self) -> None:
+        lock = self.client.lock("lease", lease=0.1)
+        with self.assertRaises(KeyError) as caught, lock.acquire() as hold:
+            wait_until(lambda: hold.remaining() == 0, "the end of the lease")
+            raise KeyError("of the block")
+        self.assertIn("its lease of 0.1 s is over", caught.exception.__notes__[0])
+
+    def test_error_of_the_block(self) -> None:
+        lock = self.client.lock("error")
+        with self.assertRaises(KeyError) as caught, lock:
+            raise KeyError
+        self.assertFalse(hasattr(caught.exception, "__notes__"))
+        self.assert_free(lock)
+
+    def test_stall(self) -> None:
+        lock = self.client.lock("stall", max_stall=0.5)
+        with self.assertRaises(holdfast.LockLost) as caught, lock.acquire() as hold:
+            before = hold.remaining_ns()
+            time.sleep(0.05)
+            hold.progress()
+            self.assertGreater(hold.remaining_ns(), before - 50_000_000)
+            wait_until(lambda: hold.remaining() == 0, "the end of the patience")
+            with self.assertRaises(holdfast.LockLost):
+                hold.progress()
+        self.assertEqual(caught.exception.reason.kind, ReasonKind.STALLED)
+
+    def test_broken(self) -> None:
+        lock = self.client.lock("broken")
+        with self.assertRaises(holdfast.LockLost) as caught, lock.acquire() as hold:
+            command("break", "broken")
+            wait_until(lambda: hold.remaining() == 0, "the break")
+        self.assertEqual(caught.exception.reason.kind, ReasonKind.BROKEN)
+        self.assertEqual(caught.exception.reason.uid, os.getuid())
+
+    def test_lock_delay(self) -> None:
+        code = (
+            "hold = client.lock('{0}', lock_delay={1}).acquire()\n"
+            "say('held'); os.kill(os.getpid(), signal.SIGKILL)"
+        )
+        for name, delay in (("delay", 50), ("no-delay", 0)):
+            with Process(code.format(name, delay)) as other:
+                other.expect(self, "held")
+                other.process.wait()
+        self.client.lock("no-delay").acquire().release()
+        lock = self.client.lock("delay")
+        wait_until(lambda: lock.why().kind == ReasonKind.CLOSED, "the lock-delay")
+        with self.assertRaises(holdfast.WouldBlock) as caught:
+            lock.acquire(wait=False)
+        self.assertEqual(caught.exception.reason.kind, ReasonKind.CLOSED)
+        self.assertTrue(1 < caught.exception.reason.closed <= 50, caught.exception.reason)
+
+    def test_barging(self) -> None:
+        with self.client.lock("barging", barging=True):
+            self.assertEqual(self.client.lock("barging").why().kind, ReasonKind.HELD)
+
+    def test_sequencer(self) -> None:
+        lock = self.client.lock("sequencer")
+        with lock.acquire() as hold:
+            sequencer = hold.sequencer()
+            self.assertRegex(sequencer, r"^[A-Za-z0-9._~%:/-]+$")
+            self.client.check_sequencer(sequencer)
+            self.client.check_sequencer_local(sequencer)
+        with self.assertRaises(holdfast.Stale):
+            self.client.check_sequencer(sequencer)
+        with lock, self.assertRaises(holdfast.Stale):
+            self.client.check_sequencer_local(sequencer)
+        for text in ("nonsense", "a\0b"):
+            with self.assertRaises(holdfast.InvalidArgument):
+                self.client.check_sequencer(text)
+
+    def test_released(self) -> None:
+        hold = self.client.lock("released").acquire()
+        hold.release()
+        for call in (hold.release, hold.check, hold.progress, hold.downgrade, hold.sequencer):
+            with self.assertRaises(holdfast.NotHeld):
+                call()
+        with hold:  # the end of the block has nothing to release
+            pass
+
+    def test_dropped(self) -> None:
+        lock = self.client.lock("dropped")
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            hold = lock.acquire()
+            del hold
+            gc.collect()
+        self.assertEqual([warning.category for warning in caught], [ResourceWarning])
+        self.assert_free(lock)
+
+    def test_closed_lock(self) -> None:
+        """The handles of a lock that nobody refers to are closed."""
+        before = len(self.client._handles)
+        lock = self.client.lock("temporary")
+        self.assertEqual(len(self.client._handles), before + 1)
+        del lock
+        gc.collect()
+        self.assertEqual(len(self.client._handles), before)
+
+    def test_names(self) -> None:
+        self.assertEqual(self.client.lock("n\xe4me" * 3).name, "n\xe4me" * 3)
+        with self.assertRaises(holdfast.NameTooLong) as caught:
+            self.client.lock("x" * 256)
+        self.assertIsInstance(caught.exception, ValueError)
+        for name in ("", "a\0b", "a\nb", "\ud800"):
+            with self.assertRaises(holdfast.InvalidArgument, msg=repr(name)):
+                self.client.lock(name)
+
+    def test_options(self) -> None:
+        for options in ({"lease": 0}, {"lease": -1}, {"max_stall": 0}, {"lock_delay": 61}):
+            with self.assertRaises(holdfast.InvalidArgument, msg=str(options)):
+                self.client.lock("options", **options)
+
+    def test_all(self) -> None:
+        a, b = self.client.lock("all-a"), self.client.lock("all-b")
+        with holdfast.acquire_all(b, a, timeout=5) as holds:
+            self.assertEqual([hold.lock.name for hold in holds], ["all-b", "all-a"])
+            self.assertEqual(len(holds), 2)
+            for lock in (a, b):
+                with self.assertRaises(holdfast.WouldBlock):
+                    lock.acquire(wait=False)
+        with b, self.assertRaises(holdfast.WouldBlock) as caught:
+            holdfast.acquire_all(b, a, wait=False)
+        self.assertIn("all-b", str(caught.exception))
+        self.assert_free(a)
+        self.assert_free(b)
+        with self.assertRaises(holdfast.InvalidArgument):
+            holdfast.acquire_all(a, b, a)
+        short = self.client.lock("all-short", lease=0.1)
+        with self.assertRaises(holdfast.LockLost), holdfast.acquire_all(a, short) as holds:
+            wait_until(lambda: holds[1].remaining() == 0, "the end of the lease")
+        self.assert_free(a)
+
+
+class Ends(AgentTest):
+    """How waits and clients end."""
+
+    def wait_for_waiter(self, lock: holdfast.Lock) -> None:
+        wait_until(lambda: lock.why().waiters == 1, "the waiter")
+
+    def acquire_in_thread(self, lock: holdfast.Lock) -> tuple[threading.Thread, list[object]]:
+        results: list[object] = []
+
+        def wait() -> None:
+            try:
+                results.append(lock.acquire())
+            except holdfast.Error as error:
+                results.append(error)
+
+        thread = threading.Thread(target=wait)
+        thread.start()
+        return thread, results
+
+    def test_cancel(self) -> None:
+        lock = self.client.lock("cancel")
+        with lock:
+            thread, results = self.acquire_in_thread(lock)
+            self.wait_for_waiter(lock)
+            lock.cancel()
+            thread.join()
+        self.assertIsInstance(results[0], holdfast.Canceled)
+        self.assert_free(lock)
+
+    def test_close_ends_waits(self) -> None:
+        client = holdfast.Client()
+        theirs = client.lock("close")
+        ours = self.client.lock("close")
+        with ours:
+            thread, results = self.acquire_in_thread(theirs)
+            self.wait_for_waiter(ours)
+            client.close()
+            thread.join()
+        self.assertIsInstance(results[0], holdfast.Closed)
+        self.assert_free(ours)
+
+    def test_close_releases(self) -> None:
+        ours = self.client.lock("close")
+        with holdfast.Client() as client:
+            lock = client.lock("close")
+            hold = lock.acquire()
+        self.assertTrue(client.closed)
+        client.close()
+        self.assertEqual(hold.remaining_ns(), 0)
+        for call in (hold.release, hold.check, lock.acquire, client.next_event, client.watch):
+            with self.assertRaises(holdfast.Closed):
+                call()
+        with self.assertRaises(holdfast.Closed):
+            client.lock("close")
+        self.assert_free(ours)
+
+    def test_close_within_a_call_of_the_same_thread(self) -> None:
+        """As a signal handler does: the interrupted call must not find freed memory."""
+        client = holdfast.Client()
+        ours = self.client.lock("handler")
+        theirs = client.lock("handler")
+        hold = theirs.acquire()
+
+        def handler(handle: int) -> int:
+            client.close()
+            return holdfast._library.hf_remaining_ns(handle)
+
+        client._call(handler, hold._handle[0])
+        self.assert_free(ours)
+
+    def test_no_agent(self) -> None:
+        started = time.monotonic()
+        with self.assertRaises(holdfast.NoAgent) as caught:
+            holdfast.Client("/nonexistent/agent.sock", connect_timeout=0)
+        self.assertLess(time.monotonic() - started, 4)  # the library's default is 5 s
+        self.assertIsInstance(caught.exception, ConnectionError)
+        self.assertIn("/nonexistent/agent.sock", str(caught.exception))
+        for path in ("x" * 200, "a\0b"):
+            with self.assertRaises(holdfast.InvalidArgument):
+                holdfast.Client(path)
+
+    def test_socket(self) -> None:
+        path = os.path.join(self.agent.state, "agent.sock")
+        with holdfast.Client(path) as client, client.lock("socket"):
+            pass
+
+    def test_interrupt(self) -> None:
+        """Ctrl-C ends a wait of the main thread, and leaves no hold."""
+        lock = self.client.lock("interrupt")
+        code = (
+            "lock = client.lock('interrupt')\n"
+            "say('waits')\n"
+            "try: lock.acquire()\n"
+            "except KeyboardInterrupt: say('interrupted')\n"
+            "input()"
+        )
+        with Process(code) as other:
+            with lock:
+                other.expect(self, "waits")
+                self.wait_for_waiter(lock)
+                other.process.send_signal(signal.SIGINT)
+                other.expect(self, "interrupted")
+            self.assert_free(lock)
+
+    def test_fork(self) -> None:
+        """A forked child owns nothing, and can connect anew."""
+        code = (
+            "lock = client.lock('fork')\n"
+            "listener = client.listen(print)\n"
+            "with lock as hold:\n"
+            "    child = os.fork()\n"
+            "    if child == 0:\n"
+            "        failures = []\n"
+            "        calls = (lock.acquire, hold.release, hold.sequencer, hold.check, client.watch)\n"
+            "        for call in calls:\n"
+            "            try: call()\n"
+            "            except holdfast.Forked: continue\n"
+            "            failures.append(call)\n"
+            "        if hold.remaining_ns() != 0: failures.append('remaining')\n"
+            "        client.close()\n"
+            "        with holdfast.Client() as mine:\n"
+            "            try: mine.lock('fork').acquire(wait=False)\n"
+            "            except holdfast.WouldBlock: pass\n"
+            "            else: failures.append('excluded')\n"
+            "            with mine.lock('fork-2'): pass\n"
+            "        print(failures, flush=True)\n"
+            "        os._exit(0)\n"
+            "    os.waitpid(child, 0)\n"
+            "    hold.check()\n"
+            "say('released')"
+        )
+        with Process(code) as other:
+            other.expect(self, "[]")
+            other.expect(self, "released")
+
+    def test_block_left_in_the_child(self) -> None:
+        """A child that leaves its parent's block does not release the parent's hold."""
+        code = (
+            "lock = client.lock('fork-block')\n"
+            "with lock as hold:\n"
+            "    try:\n"
+            "        with hold:\n"
+            "            child = os.fork()\n"
+            "            if child == 0: raise SystemExit(7)\n"
+            "            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7\n"
+            "            hold.check()\n"
+            "            say('held')\n"
+            "    except SystemExit as error:\n"
+            "        os._exit(error.code if 'parent' in error.__notes__[0] else 1)\n"
+        )
+        with Process(code) as other:
+            other.expect(self, "held")
+
+    def test_missing_library(self) -> None:
+        environment = {**os.environ, "LD_LIBRARY_PATH": "/nonexistent"}
+        result = subprocess.run(
+            [sys.executable, "-c", "import holdfast"],
+            env=environment,
+            capture_output=True,
+            text=True,
+        )
+        if result.returncode == 0:
+            self.skipTest("this system has a libholdfast.so.0 of its own")
+        self.assertIn("libholdfast.so.0", result.stderr)
+        self.assertIn("libholdfast0 has this library", result.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
