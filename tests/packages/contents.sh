@@ -22,7 +22,7 @@ unpack() {
     dpkg-deb -x "${found[0]}" "$root"
 }
 
-for package in holdfast libholdfast0 libholdfast-dev holdfast-doc holdfast-dbgsym \
+for package in holdfast libholdfast0 libholdfast-dev python3-holdfast holdfast-doc holdfast-dbgsym \
     libholdfast0-dbgsym; do
     unpack "$package"
 done
@@ -81,5 +81,15 @@ for program in shared cmake/program cmake/program_static; do
     [[ $printed == "$version" ]] ||
         complain "the program $program prints '$printed', not '$version'"
 done
+
+# A Python program finds the package and the library. What is in the package is what the source has.
+python=$root/usr/lib/python3/dist-packages
+printed=$(LD_LIBRARY_PATH=$root/usr/lib/$multiarch PYTHONPATH=$python python3 -B -c '
+import holdfast; print(holdfast.version())' || true)
+[[ $printed == "$version" ]] || complain "python3 prints '$printed', not '$version'"
+diff -r -x __pycache__ "$source/python/holdfast" "$python/holdfast" ||
+    complain "python3-holdfast is not what python/holdfast is"
+dpkg-deb -f "$packages"/python3-holdfast_*.deb Depends | grep -q 'libholdfast0.*python3:any' ||
+    complain "python3-holdfast depends on: $(dpkg-deb -f "$packages"/python3-holdfast_*.deb Depends)"
 ((failed)) || echo "the packages have what they should have"
 exit "$failed"

@@ -82,8 +82,12 @@ first_lock() {
 }
 
 all_packages() {
-    apt_get install "$packages"/{libholdfast0,libholdfast-dev,holdfast-doc}_*.deb
+    apt_get install "$packages"/{libholdfast0,libholdfast-dev,python3-holdfast,holdfast-doc}_*.deb
     "$given/program" | grep -q 'I hold it, token [1-9]' || fail "a program with the library"
+    runuser -u worker -- python3 -c '
+import holdfast
+with holdfast.Client() as client, client.lock("python") as hold: print("token", hold.token)
+' | grep -q '^token [1-9]' || fail "a Python program"
 }
 
 # hold NAME: holds a lock in the background. Its sequencer is in a file.
@@ -188,7 +192,7 @@ remove() {
 pgrep_agent() { grep -lsx holdfastd /proc/[0-9]*/comm || true; }
 
 purge() {
-    apt_get purge holdfast libholdfast0 libholdfast-dev holdfast-doc
+    apt_get purge holdfast libholdfast0 libholdfast-dev python3-holdfast holdfast-doc
     find / -xdev \( -path /proc -o -path /sys -o -path /results -o -path /packages-test -o \
         -path "$work" -o -path /var/log \) -prune -o -name '*holdfast*' -print >"$work/left"
     find /run /dev/shm -name '*holdfast*' >>"$work/left"

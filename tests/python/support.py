@@ -27,6 +27,16 @@ def die_with_the_test() -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
+def as_an_agent() -> None:
+    """As in the agent's systemd unit, so that other work on a busy machine does not cost a lease.
+    Without the right to do so, the agent runs with the test's priority."""
+    die_with_the_test()
+    try:
+        os.setpriority(os.PRIO_PROCESS, 0, -10)
+    except PermissionError:
+        pass
+
+
 def wait_until(condition: Callable[[], bool], what: str) -> None:
     end = time.monotonic() + GUARD_S
     while not condition():
@@ -47,7 +57,7 @@ class Agent:
             [os.path.join(BIN_DIR, "holdfastd"), "--dev", "--state-dir", self.state],
             stderr=self.log,
             stdout=self.log,
-            preexec_fn=die_with_the_test,
+            preexec_fn=as_an_agent,
         )
         try:
             holdfast.Client(connect_timeout=GUARD_S).close()

@@ -101,7 +101,7 @@ class Asyncio(AgentTest, unittest.IsolatedAsyncioTestCase):
                 hold.release()
             lock.acquire(wait=False).release()
         self.assertEqual(sum(outcomes.values()), 60)
-        self.assertGreater(outcomes[False], 30)
+        self.assertGreaterEqual(outcomes[False], 30)
         self.assert_free(lock)
 
     async def test_cancelled_twice(self) -> None:

@@ -63,7 +63,8 @@ def c_values(expressions: list[str]) -> dict[str, int]:
             )
         program = os.path.join(folder, "layout")
         include = os.path.join(SOURCE, "include")
-        subprocess.run([os.environ["HOLDFAST_CC"], "-I", include, source, "-o", program], check=True)
+        compiler = os.environ["HOLDFAST_CC"]
+        subprocess.run([compiler, "-I", include, source, "-o", program], check=True)
         printed = subprocess.run([program], check=True, capture_output=True, text=True).stdout
     return dict(zip(expressions, map(int, printed.split()), strict=True))
 
@@ -126,7 +127,8 @@ class Layout(unittest.TestCase):
 
     def test_texts(self) -> None:
         """Other users' bytes do not reach a terminal as they are."""
-        self.assertEqual(_errors.printable("a\x1b[2J\n\u202e\xe9".encode() + b"\xff"), "a?[2J??\xe9\ufffd")
+        text = "a\x1b[2J\n\u202e\xe9".encode() + b"\xff"
+        self.assertEqual(_errors.printable(text), "a?[2J??\xe9\ufffd")
 
     def test_version(self) -> None:
         self.assertRegex(holdfast.version(), r"^\d+\.\d+\.\d+")
