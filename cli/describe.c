@@ -28,7 +28,7 @@ static void describe_waiter(struct json *json, const struct hf_party *waiter)
     json_close_object(json);
 }
 
-void describe_lock(struct json *json, const struct hf_lock_info *info)
+void describe_lock(struct json *json, const struct hf_lock_info *info, const char *time)
 {
     json_open_object(json, NULL);
     json_text(json, "name", info->name);
@@ -52,5 +52,8 @@ void describe_lock(struct json *json, const struct hf_lock_info *info)
     }
     json_text(json, "coordinator", info->coordinator);
     json_ms_or_null(json, "age_ms", info->age_ns);
+    if (time != NULL) {
+        json_text(json, "time", time);
+    }
     json_close_object(json);
 }

@@ -8,7 +8,8 @@
 
 #include "json.h"
 
-/* Writes the object {name, mode, holders, waiters, closed_ms, coordinator, age_ms}. */
-void describe_lock(struct json *json, const struct hf_lock_info *info);
+/* Writes the object {name, mode, holders, waiters, closed_ms, coordinator, age_ms}, with a further
+ * member `time` unless that is NULL. */
+void describe_lock(struct json *json, const struct hf_lock_info *info, const char *time);
 
 #endif

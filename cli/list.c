@@ -54,8 +54,10 @@ static void write_mode(FILE *out, const struct hf_lock_info *info)
     char duration[TEXT_DURATION_SIZE];
 
     if (info->closed_ns > 0) {
-        fprintf(out, "%s%sclosed %s", info->state != HF_STATE_FREE ? text_state(info->state) : "",
-                info->state != HF_STATE_FREE ? ", " : "", text_duration(duration, info->closed_ns));
+        if (info->state != HF_STATE_FREE) {
+            fprintf(out, "%s, ", text_state(info->state));
+        }
+        fprintf(out, "closed %s", text_duration(duration, info->closed_ns));
         return;
     }
     fprintf(out, "%s%s", text_state(info->state),
@@ -157,7 +159,7 @@ static int json_make(struct row *row, const struct hf_lock_info *info)
         return HF_ENOMEM;
     }
     json_init(&json, out);
-    describe_lock(&json, info);
+    describe_lock(&json, info, NULL);
     return fclose(out) != 0 ? HF_ENOMEM : 0;
 }
 
@@ -372,7 +374,7 @@ int command_ls(struct cli *cli, int argc, char **argv)
                                key);
     }
     if (held && all) {
-        return cli_usage_error("ls", "--held and --all: expected at most one of them");
+        return cli_usage_error("ls", "--held and --all: expected only one of them");
     }
     prefix = words.plain_count > 0 ? words.plain[0] : "";
     status = prefix_check("ls", prefix);
@@ -398,7 +400,7 @@ static int show_lock(const struct hf_lock_info *info, void *arg)
         return 0;
     }
     json_init(&json, stdout);
-    describe_lock(&json, info);
+    describe_lock(&json, info, NULL);
     putchar('\n');
     return 0;
 }

@@ -1,12 +1,11 @@
 /*
- * Text for people: see text.h. Only this file reads the wall clock, to show since when a lock is
- * held. No decision depends on the wall clock.
+ * Text for people: see text.h. Only this file reads the wall clock, to show the time now, and
+ * since when a lock is held. No decision depends on the wall clock.
  */
 #include "text.h"
 
 #include <inttypes.h>
 #include <pwd.h>
-#include <stdbool.h>
 #include <string.h>
 #include <time.h>
 
@@ -130,6 +129,22 @@ const char *text_since(char out[TEXT_TIME_SIZE], int64_t elapsed_ns)
         }
     }
     return out;
+}
+
+void text_write_now(FILE *out, bool utc)
+{
+    struct timespec now;
+    struct tm parts;
+    char text[TEXT_TIME_SIZE];
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    if ((utc ? gmtime_r(&now.tv_sec, &parts) : localtime_r(&now.tv_sec, &parts)) == NULL ||
+        strftime(text, sizeof(text), utc ? "%Y-%m-%dT%H:%M:%S" : "%Y-%m-%d %H:%M:%S", &parts) ==
+            0) {
+        fputc('?', out);
+        return;
+    }
+    fprintf(out, "%s.%03ld%s", text, now.tv_nsec / 1000000, utc ? "Z" : "");
 }
 
 /* Writes a text such as "since 2026-01-31 13:05:59 (12.3 s)". */

@@ -5,6 +5,7 @@
 #ifndef HOLDFAST_CLI_TEXT_H
 #define HOLDFAST_CLI_TEXT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -30,6 +31,9 @@ void text_write_user(FILE *out, int64_t uid);
 /* Writes the local time elapsed_ns ago: "13:05:59" if that was today, else "2026-01-31 13:05"; "?"
  * for -1, which means unknown. */
 const char *text_since(char out[TEXT_TIME_SIZE], int64_t elapsed_ns);
+
+/* Writes the time now: "2026-01-31 13:05:59.123", or in UTC "2026-01-31T12:05:59.123Z". */
+void text_write_now(FILE *out, bool utc);
 
 const char *text_mode(enum hf_mode mode);
 const char *text_state(enum hf_state state);

@@ -4,16 +4,18 @@
  * The watch begins before the first listing, so that no change in between is missed. An event has
  * only the name of a lock. After too many changes it has only the watched prefix. The command asks
  * for the state of the named lock and prints it, so several queued events of one lock become one
- * line. Without an agent no event can arrive, so the command tries once a second to reach the
+ * line. A line that says the same as the line before it, but for the time, is left out. Without an agent no event can arrive, so the command tries once a second to reach the
  * agent. When the agent answers again, the command lists all locks, because it may have missed
  * changes.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdio_ext.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -32,28 +34,96 @@ struct watch_command {
     bool list_due;    /* an event named only a prefix: any lock may have changed */
     bool away;        /* the agent does not answer; when it answers again, all locks are listed */
     bool output_gone; /* the reader of stdout has closed the pipe */
+    char *last;       /* same_text() of the last line; NULL: there is no line yet */
     size_t name_count;
     char names[NAMES_A_TURN][NAME_SIZE];
 };
 
+/* Writes what a line of JSON says about the lock, without the durations, which differ each time. */
+static void write_state(FILE *out, const struct hf_lock_info *info)
+{
+    fprintf(out, "%s %d %d %s", info->name, (int)info->state, info->closed_ns > 0,
+            info->coordinator != NULL ? info->coordinator : "?");
+    for (size_t index = 0; index < info->holder_count + info->waiter_count; index++) {
+        const struct hf_party *party = index < info->holder_count
+                                           ? info->holders[index]
+                                           : info->waiters[index - info->holder_count];
+
+        fprintf(out, "\n%s %" PRId64 " %" PRId64 " %d %" PRIu64 " %s",
+                party->agent != NULL ? party->agent : "?", party->pid, party->uid, (int)party->mode,
+                party->token, party->command != NULL ? party->command : "");
+    }
+}
+
+/* Returns a text that is equal for two lines that say the same, whatever their times: the line
+ * itself, or the state that the JSON describes. The caller frees it. NULL: no memory. */
+static char *same_text(const struct watch_command *watch, const struct hf_lock_info *info)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+
+    if (out == NULL) {
+        return NULL;
+    }
+    if (watch->json) {
+        write_state(out, info);
+    } else {
+        text_write_lock_line(out, info);
+    }
+    if (fclose(out) != 0) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}
+
+static int write_json(const struct hf_lock_info *info)
+{
+    struct json json;
+    char *time = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&time, &size);
+
+    if (out == NULL) {
+        return HF_ENOMEM;
+    }
+    text_write_now(out, true);
+    if (fclose(out) == 0) {
+        json_init(&json, stdout);
+        describe_lock(&json, info, time);
+        putchar('\n');
+    }
+    free(time);
+    return 0;
+}
+
 static int print_lock(const struct hf_lock_info *info, void *arg)
 {
     struct watch_command *watch = arg;
+    char *text = same_text(watch, info);
+    int error = 0;
 
+    if (text == NULL) {
+        return HF_ENOMEM;
+    }
+    if (watch->last != NULL && strcmp(watch->last, text) == 0) {
+        free(text);
+        return 0;
+    }
+    free(watch->last);
+    watch->last = text;
     if (watch->json) {
-        struct json json;
-
-        json_init(&json, stdout);
-        describe_lock(&json, info);
-        putchar('\n');
+        error = write_json(info);
     } else {
-        text_write_lock_line(stdout, info);
+        text_write_now(stdout, false);
+        printf(" %s", text);
     }
     if (fflush(stdout) != 0) {
         watch->output_gone = true;
         return 1;
     }
-    return 0;
+    return error;
 }
 
 /* Returns whether the command tries again after this error, instead of ending. */
@@ -170,6 +240,7 @@ int command_watch(struct cli *cli, int argc, char **argv)
     (void)signal(SIGPIPE, SIG_IGN); /* a closed pipe is the usual end of this command */
     error = watch_loop(&watch);
     hf_disconnect(watch.client);
+    free(watch.last);
     if (watch.output_gone) {
         /* drops the unwritten output, because a closed pipe is not an error here */
         __fpurge(stdout);

@@ -19,6 +19,7 @@
  *   KEY=N           the fact KEY has the value N; also SUBJECT.KEY=N
  *   KEY.text=TEXT   the fact KEY has that text; without it, the fact votes has the text "refused"
  *   changes=N       watch: N events at once, all for the lock "a"
+ *   changed=NAME    these events are for that lock, whose information is older each time
  *   overflow        the events of `changes` name no lock: any lock may have changed
  *   away=N          the first N calls of hf_list fail with HF_ENOAGENT
  *   empty           there is nothing to list
@@ -400,6 +401,7 @@ int hf_next_event(hf_client *client, struct hf_event *out)
     if (client->changes > 0) {
         client->changes--;
         *out = (struct hf_event){.kind = HF_EVENT_CHANGED, .name = "a"};
+        (void)setting("changed", out->name, sizeof(out->name));
         if (is_set("overflow")) {
             out->name[0] = '\0';
         }
@@ -485,7 +487,10 @@ int hf_show(hf_client *client, const char *name, hf_list_fn *fn, void *arg)
     log_call("show %s", name);
     for (size_t index = 0; index < 3; index++) {
         if (strcmp(infos[index].name, name) == 0) {
-            return fn(&infos[index], arg);
+            struct hf_lock_info info = infos[index];
+
+            info.age_ns += is_set("changed") ? 1000000000 : 0;
+            return fn(&info, arg);
         }
     }
     return HF_EACCES;

@@ -4,6 +4,7 @@
 #include <check.h>
 #include <pty.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +25,7 @@ static const struct {
     {"--nope ls", "--nope"},
     {"ls a b", "expected at most one PREFIX"},
     {"ls --sort size", "\"size\" is not a key: expected name, holder, host, since or waiters"},
-    {"ls --held --all", "expected at most one of them"},
+    {"ls --held --all", "expected only one of them"},
     {"show", "expected one NAME"},
     {"show a\x01", "lock name \"a?\": byte 2 (0x01) is a control character, expected"},
     {"show a\xc3\xbc\xc2\x85z", "byte 4 (0xC2 0x85) is a control character"},
@@ -438,6 +439,56 @@ START_TEST(test_watch)
 }
 END_TEST
 
+/* Returns whether the text has a time of that form, where 0 stands for a digit, at its start. */
+static bool has_time(const char *text, const char *form)
+{
+    for (; *form != '\0'; text++, form++) {
+        if (*form == '0' ? *text < '0' || *text > '9' : *text != *form) {
+            return false;
+        }
+    }
+    return true;
+}
+
+START_TEST(test_watch_times)
+{
+    struct run run;
+    struct ran ran;
+
+    run_start(&run, "", "watch");
+    run_await_lines(&run, 3);
+    kill(run.pid, SIGINT);
+    run_finish(&run, &ran);
+    for (const char *line = ran.out; *line != '\0'; line = strchr(line, '\n') + 1) {
+        ck_assert(has_time(line, "0000-00-00 00:00:00.000 "));
+    }
+    ck_assert_ptr_nonnull(strstr(ran.out, " a: exclusive, held by pid 4242"));
+    run_start(&run, "", "watch --json");
+    run_await_lines(&run, 3);
+    kill(run.pid, SIGINT);
+    run_finish(&run, &ran);
+    const char *time = strstr(ran.out, "\"age_ms\":0,\"time\":\"");
+    ck_assert_ptr_nonnull(time);
+    ck_assert(has_time(time + strlen("\"age_ms\":0,\"time\":\""), "0000-00-00T00:00:00.000Z\"}\n"));
+}
+END_TEST
+
+/* The state of the lock `many` is in the last line already. In JSON its durations differ. */
+START_TEST(test_watch_says_nothing_twice)
+{
+    static const char *const lines[] = {"watch", "watch --json"};
+    struct run run;
+    struct ran ran;
+
+    run_start(&run, "changes=1,changed=many", lines[_i]);
+    run_await_log(&run, "show many\n");
+    run_sleep_ms(MORE_MS);
+    kill(run.pid, SIGINT);
+    run_finish(&run, &ran);
+    ck_assert_uint_eq(run_count_lines(ran.out), 3);
+}
+END_TEST
+
 START_TEST(test_watch_too_many_changes)
 {
     struct run run;
@@ -503,6 +554,8 @@ int main(void)
     tcase_add_test(show, test_check);
     tcase_add_test(show, test_break);
     tcase_add_test(show, test_watch);
+    tcase_add_test(show, test_watch_times);
+    tcase_add_loop_test(show, test_watch_says_nothing_twice, 0, 2);
     tcase_add_test(show, test_watch_too_many_changes);
     tcase_add_test(show, test_watch_outlives_agent);
     tcase_add_test(show, test_watch_closed_output);
