@@ -1,4 +1,4 @@
-/* The digest of a cell's rules, and a text about the differences between two rules: see
+/* The digest of a cell's rules, and a text about how the rules of two configurations differ: see
  * message.h. */
 #include "proto/message.h"
 

@@ -27,7 +27,8 @@ enum { MESSAGE_SIZE = 64, APPEND_SIZE = 512 };
 static const uint64_t operations_per_round = 32;
 static const uint64_t operations_per_round_quick = 8;
 
-/* The floor: a process that echoes messages, and a file for the appends. */
+/* What measures the least that a first acquire can cost: a process that echoes messages, and a file
+ * for the appends. */
 struct echo {
     pid_t pid;
     int socket_fd;

@@ -37,8 +37,8 @@ enum {
     FILES_MAX = 64,
     CONNECTS = 500,
     DELAY_MS = 300,
-    /* Limits of the loop's processor time. A loop that walked the pieces would take several times
-     * as long. */
+    /* Limits of the processor time of the agent's loop. If the loop made the kernel walk the pieces
+     * of a lock, it would take several times as long. */
     GREETINGS_MS_MAX = 1500,
     LOOKS_MS_MAX = 250,
 };

@@ -398,8 +398,8 @@ START_TEST(a_folder_in_shared_memory)
 }
 END_TEST
 
-/* The agent removes what an earlier agent left in its folder. It keeps everything that is not its
- * own region. */
+/* The agent removes the regions that an earlier agent left in the folder. It keeps the region that
+ * it uses, and everything that does not have the name of a region. */
 START_TEST(left_overs_in_shared_memory)
 {
     char path[300];

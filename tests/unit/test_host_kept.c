@@ -245,8 +245,9 @@ START_TEST(an_answer_to_the_one_before_finds_the_next_one)
 }
 END_TEST
 
-/* An earlier release writes no id into a note. The bytes at the place of the id, or bytes that
- * cannot be an id, do not count as an id. */
+/* The note has no valid id, so the request gets a new one. Case 0: a note of an earlier release,
+ * which writes no id; `ballot` is 0, although `sequence` is not. Case 1: the lower bits of the id
+ * are not the note's index. */
 START_TEST(a_note_without_an_id_gets_a_new_one)
 {
     struct hfi_opened opened = wait_for_it();

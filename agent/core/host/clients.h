@@ -23,7 +23,8 @@ enum {
     CLIENT_SURVIVOR = 8,
     CLIENT_EVENTS = 16,  /* the client wants POKE */
     CLIENT_BURYING = 32, /* a walk over the client's handles is under way */
-    /* a walk over all slots is under way, because a survivor may have had any slot open */
+    /* a walk over all slots is under way, because the client was a client of the previous agent,
+     * too, and may have had any slot open then */
     CLIENT_SCANNING = 64,
     CLIENT_POKE = 128, /* the client has to be sent a POKE, so that it looks at its holds */
     /* a CHANGED was dropped: the client has to be told to look at everything */

@@ -213,7 +213,8 @@ void request_end(struct host *host, struct request *request)
     request->next = host->requests->free;
     host->requests->free = index + 1;
     if (host->requests->starved) {
-        rings_arrived_all(host); /* the dirty bits of the locks that found no room are set */
+        /* the locks whose requests found no room are looked at again: their dirty bits are set */
+        rings_arrived_all(host);
     }
     host->requests->starved = false;
 }

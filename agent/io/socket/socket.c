@@ -121,10 +121,12 @@ static struct received receive(const struct socket_server *server, int fd, void 
 }
 
 /* Receives the packets that are left in a socket to which nothing more can be sent. Returns whether
- * the socket is empty; otherwise the caller has another thread or process close it. In the last
- * quarter of the peer's SO_SNDBUF the kernel calls all epoll entries of the peer for each packet,
- * so a drain can take long, and stops when its time is over. A close would make the calls for all
- * packets at once. */
+ * the socket is empty; otherwise the caller has another thread or process close it.
+ *
+ * A receive can be slow: once the packets that are left fill a quarter of the peer's SO_SNDBUF or
+ * less, the kernel calls, at each receive, all epoll entries with which the peer watches its end.
+ * So drain() stops when its time is over. A close would make the calls for all of these packets at
+ * once. */
 static bool drain(const struct socket_server *server, int fd)
 {
     const int64_t until_ns = clock_boottime_ns() + SOCKET_CALL_MS * INT64_C(1000000);

@@ -85,14 +85,16 @@ enum gossip_event_kind {
     GOSSIP_START = 1, /* the first event, once */
     GOSSIP_TICK,      /* at gossip_next_tick_ns() or later */
     GOSSIP_RECEIVED,  /* a packet from `agent` arrived */
-    /* This agent can send to `agent`, which is a configured voter, or has renewed its session with
-     * this voter. The event is repeated when the connection to `agent` is made or breaks. */
+    /* This agent can send to `agent`, because `agent` is a configured voter, or because this agent
+     * is a voter and got the address of `agent` in a RENEW or HELLO. The event is repeated when the
+     * connection to `agent` is made or breaks. */
     GOSSIP_PEER,
     /* Nobody answers at the address of `agent` (GOSSIP_ADDRESS), so the driver no longer sends to
      * `agent`. If gossip needs `agent` again, it gives the driver the address again. */
     GOSSIP_UNREACHABLE,
     /* If `agent` is this agent: the epoch or the state of its session changed. The end of an older
-     * epoch is not reported. Otherwise this agent is a voter, and a session of `agent` is over. */
+     * epoch is not reported. If `agent` is another agent: this agent is a voter, and a session of
+     * `agent` is over. */
     GOSSIP_SESSION,
 };
 
