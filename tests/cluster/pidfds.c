@@ -160,14 +160,19 @@ START_TEST(the_loop_waits_for_no_queue_of_a_pidfd)
     }
     start();
     for (unsigned i = 0; i < DEATHS; i++) {
+        unsigned before = agent_logged(&agent, "state=jeopardy");
+        int64_t unserved_ns = process_unserved_ns(agent.pid);
         int64_t took_ns = die_watched();
         most_ns = took_ns > most_ns ? took_ns : most_ns;
+        /* On a busy machine the lease can end because the agent waits for a processor. */
+        if (agent_logged(&agent, "state=jeopardy") > before) {
+            ck_assert_int_ge(process_unserved_ns(agent.pid) - unserved_ns, TTL_MS / 3 * MS);
+        }
     }
     printf("%d deaths with %d entries: the loop ran for %.1f ms at most\n", DEATHS, ENTRIES,
            (double)most_ns / 1e6);
     fflush(stdout);
     ck_assert_int_le(most_ns, TURN_MAX_MS * MS);
-    ck_assert_uint_eq(agent_logged(&agent, "state=jeopardy"), 0);
     ck_assert_uint_eq(agent_logged(&agent, "event=client_died"), DEATHS);
     agent_destroy(&agent);
 }

@@ -183,8 +183,7 @@ static void await_asleep(pid_t pid)
             }
         }
         closedir(tasks);
-        /* An emulator has a thread of its own in the process. */
-        asleep = threads > SLEEPERS && sleeping == threads;
+        asleep = threads == SLEEPERS + 1 && sleeping == threads;
         usleep(10000);
     }
 }
@@ -192,6 +191,10 @@ static void await_asleep(pid_t pid)
 START_TEST(the_loop_makes_two_dear_wakes)
 {
     if (geteuid() != 0) {
+        return;
+    }
+    if (syscall(SYS_futex_waitv, NULL, 0, 0, NULL, 0) != 0 && errno == ENOSYS) {
+        printf("left out: cluster_sleepers: no futex_waitv here\n");
         return;
     }
     start();

@@ -43,6 +43,8 @@ takes MADV_WIPEONFORK and does nothing"
 refuses PR_SET_CHILD_SUBREAPER, and forgets such signals when a program starts"
     "cluster_hostile, cluster_borrowed: descriptors that a client sends unasked: qemu leaves them open"
     "cluster_closer: the process that closes them: qemu refuses PR_SET_CHILD_SUBREAPER"
+    "cluster_guard_deaths: qemu refuses PR_SET_CHILD_SUBREAPER"
+    "cluster_sleepers: costly wakes: qemu has no futex_waitv"
     "cluster_planted: an agent that is killed while it starts: qemu refuses filters of system calls"
     "cluster_cell_abuse: how much memory agents have: the code that qemu makes of them is in it"
     "cluster_cell_links, cluster_cell_traps, cluster_torture: links that are slow or rough: qemu \
