@@ -501,10 +501,12 @@ int64_t queues_tick(struct quorum *quorum)
 uint32_t queues_share_count(const struct quorum *quorum)
 {
     uint32_t count = 0;
-    for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
+    uint32_t left = quorum->queues->operation_count;
+    for (uint32_t p = 0; p < MESSAGE_PARTITIONS && left > 0; p++) {
         for (uint32_t at = quorum->queues->partitions[p].first; at != NONE;
              at = quorum->queues->operations[at].next) {
             count += record_share_count(&quorum->queues->operations[at].value);
+            left--;
         }
     }
     return count;
