@@ -4,9 +4,9 @@
  * The watch begins before the first listing, so that no change in between is missed. An event has
  * only the name of a lock. After too many changes it has only the watched prefix. The command asks
  * for the state of the named lock and prints it, so several queued events of one lock become one
- * line. A line that says the same as the line before it, but for the time, is left out. Without an agent no event can arrive, so the command tries once a second to reach the
- * agent. When the agent answers again, the command lists all locks, because it may have missed
- * changes.
+ * line. A line that differs from the line before it only by its time is left out. Without an agent
+ * no event can arrive, so the command tries once a second to reach the agent. When the agent
+ * answers again, the command lists all locks, because it may have missed changes.
  */
 #include <errno.h>
 #include <inttypes.h>
