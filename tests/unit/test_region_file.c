@@ -178,6 +178,32 @@ START_TEST(what_has_only_zeros_is_given_back)
 }
 END_TEST
 
+/* A read fills a hole with a page that the kernel counts as unchanged, and takes back when it drops
+ * its caches. After that the agent would blame a process for a hole. */
+START_TEST(pages_that_reads_have_filled_stay)
+{
+    create();
+    region_file_slim(&file);
+    uint64_t size = file.region.size;
+    volatile unsigned char *other =
+        mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, file.fd, 0);
+    ck_assert_ptr_ne((void *)other, MAP_FAILED);
+    for (uint64_t at = 0; at < size; at += PAGE) {
+        (void)other[at];
+    }
+    ck_assert_uint_eq(region_file_missing(&file), 0);
+    adopt();
+    if (holes_can_be_filled("region_file")) {
+        /* takes back whatever pages only this mapping uses */
+        (void)madvise((void *)other, size, MADV_PAGEOUT);
+        ck_assert_int_eq(munmap((void *)other, size), 0);
+        (void)madvise(file.memory, size, MADV_PAGEOUT);
+        ck_assert_uint_eq(region_file_missing(&file), 0);
+        ck_assert_int_eq(region_file_fault(&file), REGION_SOUND);
+    }
+}
+END_TEST
+
 START_TEST(a_limit_of_file_sizes_is_told)
 {
     struct rlimit limit = {.rlim_cur = hfi_region_size(&sizes) - 1, .rlim_max = RLIM_INFINITY};
@@ -279,6 +305,7 @@ int main(void)
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, a_region_has_all_its_memory);
     tcase_add_test(tests, holes_are_filled_when_it_is_adopted);
+    tcase_add_test(tests, pages_that_reads_have_filled_stay);
     tcase_add_test(tests, what_has_only_zeros_is_given_back);
     tcase_add_test(tests, a_limit_of_file_sizes_is_told);
     tcase_add_test(tests, a_limit_of_descriptors_is_told);

@@ -435,13 +435,18 @@ static const char *identity_difference(const struct hfi_header *header,
     return header->grace_ns == expected->grace_ns ? NULL : "grace period";
 }
 
-/* Fills holes without the object's lock, for which fallocate(2) would wait. If there is no room, or
- * before Linux 5.14, the holes stay: a namespace does not lose its holds because of holes alone. */
+/*
+ * Fills holes without the object's lock, for which fallocate(2) would wait. If there is no room, or
+ * before Linux 5.14, the holes stay: a namespace does not lose its holds because of holes alone.
+ *
+ * Even if no page is missing, every page has to count as written. A hole that was only read
+ * (holdfastd-rm reads each page before the agent starts) has a page of zeros that nobody wrote. The
+ * kernel takes such a page back when it drops its caches, and leaves a hole, for which
+ * region_file_fault() would blame a process.
+ */
 static void fill_holes(const struct region_file *file)
 {
-    if (region_file_missing(file) > 0) {
-        (void)madvise(file->memory, file->region.size, MADV_POPULATE_WRITE);
-    }
+    (void)madvise(file->memory, file->region.size, MADV_POPULATE_WRITE);
 }
 
 static int open_left(int folder, const char *own_name)
