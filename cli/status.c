@@ -3,6 +3,7 @@
  */
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "cli.h"
 #include "help.h"
@@ -14,6 +15,22 @@
 
 /* The command waits for an absent agent only this long, because its user wants the status now. */
 static const int64_t status_timeout_ns = 1000000000;
+
+enum { OBSERVERS_MAX = 256 }; /* an agent sends at most so many facts */
+
+/* An observer, as this host's agent sees it. */
+struct observer {
+    enum hf_voter_state state; /* up, or down: silent for too long, or its session is over */
+    char name[64];
+    char address[160];
+};
+
+struct observers {
+    bool told;      /* false: an older agent, which does not send them */
+    uint64_t total; /* those that the agent knows; not all of them may be in the list */
+    size_t count;
+    struct observer list[OBSERVERS_MAX];
+};
 
 static const char *session_state_text(enum hf_session_state state)
 {
@@ -59,8 +76,43 @@ static void judged_json(struct json *json, const struct judged *judged)
     json_close_array(json);
 }
 
+static void observers_json(struct json *json, const struct observers *observers)
+{
+    if (!observers->told) {
+        json_null(json, "observers");
+        json_null(json, "observer_count");
+        return;
+    }
+    json_open_array(json, "observers");
+    for (size_t index = 0; index < observers->count; index++) {
+        const struct observer *observer = &observers->list[index];
+
+        json_open_object(json, NULL);
+        json_text(json, "name", observer->name);
+        json_text(json, "address", observer->address[0] != '\0' ? observer->address : NULL);
+        json_text(json, "state", voter_state_text(observer->state));
+        json_close_object(json);
+    }
+    json_close_array(json);
+    json_unsigned(json, "observer_count", observers->total);
+}
+
+static void observers_show(const struct observers *observers)
+{
+    for (size_t index = 0; index < observers->count; index++) {
+        const struct observer *observer = &observers->list[index];
+        bool known = observer->address[0] != '\0';
+
+        printf("observer %s %s%s%s\n", observer->name, voter_state_text(observer->state),
+               known ? " at " : "", observer->address);
+    }
+    if (observers->total > observers->count) {
+        printf("observer and %" PRIu64 " more\n", observers->total - observers->count);
+    }
+}
+
 static void status_json(const struct hf_status *status, const struct socket_path *socket,
-                        const struct judged *judged)
+                        const struct judged *judged, const struct observers *observers)
 {
     struct json json;
 
@@ -92,6 +144,7 @@ static void status_json(const struct hf_status *status, const struct socket_path
     json_text(&json, "socket", socket->path);
     json_text(&json, "socket_why", socket->from);
     judged_json(&json, judged);
+    observers_json(&json, observers);
     json_close_object(&json);
     putchar('\n');
 }
@@ -117,7 +170,7 @@ static void judged_show(const struct judged *judged)
 }
 
 static void status_text(const struct hf_status *status, const struct socket_path *socket,
-                        const struct judged *judged)
+                        const struct judged *judged, const struct observers *observers)
 {
     char left[TEXT_DURATION_SIZE];
 
@@ -136,6 +189,7 @@ static void status_text(const struct hf_status *status, const struct socket_path
         printf("voter    %s %s%s%s\n", text_or_unknown(voter->name), voter_state_text(voter->state),
                voter->address != NULL ? " at " : "", voter->address != NULL ? voter->address : "");
     }
+    observers_show(observers);
     printf("clients  %" PRIu64 "\nheld     %" PRIu64 "\nwaiters  %" PRIu64 "\n", status->clients,
            status->locks_held, status->waiters);
 }
@@ -143,6 +197,7 @@ static void status_text(const struct hf_status *status, const struct socket_path
 struct status_answer {
     struct socket_path socket;
     struct judged judged;
+    struct observers observers;
     bool json;
     bool safe;
 };
@@ -153,15 +208,30 @@ static void status_show(const struct hf_status *status, void *arg)
 
     answer->safe = status->session_state == HF_SESSION_SAFE;
     if (answer->json) {
-        status_json(status, &answer->socket, &answer->judged);
+        status_json(status, &answer->socket, &answer->judged, &answer->observers);
     } else {
-        status_text(status, &answer->socket, &answer->judged);
+        status_text(status, &answer->socket, &answer->judged, &answer->observers);
     }
 }
 
 static int take_fact(const struct hf_fact *fact, void *arg)
 {
-    judged_take(arg, fact);
+    struct status_answer *answer = arg;
+    struct observers *observers = &answer->observers;
+
+    judged_take(&answer->judged, fact);
+    if (fact->key != NULL && strcmp(fact->key, "observers") == 0) {
+        observers->told = true;
+        observers->total = fact->value > 0 ? (uint64_t)fact->value : 0;
+    } else if (fact->key != NULL && strcmp(fact->key, "observer") == 0 && fact->subject != NULL &&
+               observers->count < OBSERVERS_MAX) {
+        struct observer *observer = &observers->list[observers->count++];
+
+        observer->state = fact->value != 0 ? HF_VOTER_UP : HF_VOTER_DOWN;
+        snprintf(observer->name, sizeof(observer->name), "%s", fact->subject);
+        snprintf(observer->address, sizeof(observer->address), "%s",
+                 fact->text != NULL ? fact->text : "");
+    }
     return 0;
 }
 
@@ -183,8 +253,8 @@ int command_status(struct cli *cli, int argc, char **argv)
     }
     answer.json = cli->json;
     (void)socket_path_used(cli, hf_socket(client), &answer.socket);
-    /* If hf_facts() fails, the command shows the status without the judgement. */
-    (void)!hf_facts(client, take_fact, &answer.judged);
+    /* If hf_facts() fails, the command shows the status without the judgement and observers. */
+    (void)!hf_facts(client, take_fact, &answer);
     error = hf_status(client, status_show, &answer);
     hf_disconnect(client);
     if (error != 0) {

@@ -303,6 +303,42 @@ static void tell_gossip(const struct agent *agent, struct hfi_facts_builder *bui
     tell_number(builder, "agents_silent", silent);
 }
 
+static bool is_observer(const struct agent *agent, const struct gossip_agent_view *view)
+{
+    const struct host_config *config = &agent->host_config;
+    bool voter = view->agent.voter;
+    for (uint32_t i = 0; i < config->voter_count; i++) {
+        voter = voter || memcmp(&config->voters[i], &view->name, sizeof(view->name)) == 0;
+    }
+    return !voter;
+}
+
+/* Adds the number of observers, and then one fact for each as long as there is room. The value is
+ * 1, or 0 if the observer is down: silent for too long, or without a session. The text is its
+ * address. */
+static void tell_observers(const struct agent *agent, struct hfi_facts_builder *builder)
+{
+    struct gossip_agent_view view;
+    int64_t now_ns = clock_boottime_ns();
+    int64_t count = 0;
+    uint32_t at = 0;
+    if (agent->gossip == NULL) {
+        tell_number(builder, "observers", 0);
+        return;
+    }
+    while (gossip_agent_next(agent->gossip, now_ns, &at, &view)) {
+        count += is_observer(agent, &view);
+    }
+    tell_number(builder, "observers", count);
+    at = 0;
+    while (gossip_agent_next(agent->gossip, now_ns, &at, &view)) {
+        bool down = view.silent || view.dead || view.age_ns < 0;
+        if (is_observer(agent, &view)) {
+            add(builder, &view.name, "observer", !down, view.agent.address);
+        }
+    }
+}
+
 static void tell_peers(const struct agent *agent, struct hfi_facts_builder *builder)
 {
     if (agent->peers == NULL) {
@@ -346,5 +382,6 @@ size_t facts_write(struct agent *agent, uint64_t request, unsigned char *buffer)
     }
     tell_gossip(agent, &builder);
     tell_peers(agent, &builder);
+    tell_observers(agent, &builder); /* last, because a cell may have more than there is room for */
     return hfi_facts_finish(&builder);
 }

@@ -167,6 +167,30 @@ START_TEST(a_watcher_is_told_of_other_hosts)
 }
 END_TEST
 
+/* Every agent knows the observer; a voter is not among the observers, even if it is down. */
+START_TEST(observers_are_shown)
+{
+    char seen[128];
+    snprintf(seen, sizeof(seen),
+             "\"observers\":[{\"name\":\"host-d\",\"address\":"
+             "\"tcp://127.0.0.1:%u\",\"state\":\"up\"}]",
+             ports[OBSERVER]);
+    for (int i = 0; i < HOSTS; i++) {
+        await(i, "status --json", seen, "\"observer_count\":1");
+    }
+    agent_kill(&agents[2]);
+    agent_kill(&agents[OBSERVER]);
+    snprintf(seen, sizeof(seen),
+             "\"observers\":[{\"name\":\"host-d\",\"address\":"
+             "\"tcp://127.0.0.1:%u\",\"state\":\"down\"}]",
+             ports[OBSERVER]);
+    for (int i = 0; i < 2; i++) {
+        await(i, "status --json", "\"name\":\"host-c\"", seen);
+        await(i, "status --json", "\"state\":\"down\"}],\"clients\"", "\"observer_count\":1");
+    }
+}
+END_TEST
+
 START_TEST(the_dead_are_seen_no_more)
 {
     ck_assert_int_eq(actor_open(&actors[0], 0, "job/3", 10), 0);
@@ -273,6 +297,7 @@ int main(void)
     tcase_set_timeout(tests, 180);
     tcase_add_test(tests, every_host_sees_who_holds_and_waits);
     tcase_add_test(tests, a_watcher_is_told_of_other_hosts);
+    tcase_add_test(tests, observers_are_shown);
     tcase_add_test(tests, the_dead_are_seen_no_more);
     tcase_add_test(tests, a_voter_that_lost_its_store_is_shown_as_refused);
     tcase_add_test(tests, who_stood_still_accuses_nobody);

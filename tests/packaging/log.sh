@@ -93,6 +93,7 @@ exempt=$(
     ^cli/run\.c\tholdfast \.\.\.$                                       # --version
     ^cli/cli\.c\tholdfast(\.\.\.)* ?\.\.\.:$                            # the beginning of any error
     ^cli/status\.c\t(agent|state|reason|session|voter|clients)  +\.\.\.             # what status prints
+    ^cli/status\.c\tobserver (and )?\.\.\.                              # likewise
     ^cli/(status|member)\.c\tat$                                    # what status and member print
     ^cli/list\.c\t\.\.\. holders$                                    # what ls prints
     ^libclient/client\.h\tmovq                                       # an instruction

@@ -354,7 +354,14 @@ START_TEST(test_status)
         "{\"name\":\"dev\",\"address\":null,\"state\":\"up\"},{\"name\":\"b\",\"address\":"
         "\"tcp://10.0.0.2:7411\",\"state\":\"refused\"}],\"clients\":1,\"locks_held\":2,"
         "\"waiters\":3,\"socket\":\"/run/holdfast/agent.sock\",\"socket_why\":\"the default\","
-        "\"judgement\":\"well\",\"reasons\":[]}\n");
+        "\"judgement\":\"well\",\"reasons\":[],\"observers\":["
+        "{\"name\":\"obs-1\",\"address\":\"tcp://10.0.0.9:7411\",\"state\":\"up\"},"
+        "{\"name\":\"obs-2\",\"address\":null,\"state\":\"down\"}],\"observer_count\":3}\n");
+    run_command("", "status", &ran);
+    ck_assert_ptr_nonnull(strstr(ran.out, "\nvoter    b refused at tcp://10.0.0.2:7411\n"
+                                          "observer obs-1 up at tcp://10.0.0.9:7411\n"
+                                          "observer obs-2 down\n"
+                                          "observer and 1 more\nclients "));
     run_command("judgement=1,judgement.text=degraded,b.reason_voter_refused=1", "status", &ran);
     ck_assert_int_eq(ran.status, 0);
     ck_assert_ptr_nonnull(strstr(ran.out, "\nstate    degraded\n"
@@ -364,10 +371,11 @@ START_TEST(test_status)
     ck_assert_ptr_nonnull(
         strstr(ran.out,
                "\"judgement\":\"failing\",\"reasons\":[{\"name\":\"session_lost\",\"subject\":null,"
-               "\"level\":\"failing\",\"text\":\"the session is lost\"}]}"));
+               "\"level\":\"failing\",\"text\":\"the session is lost\"}],"));
     run_command("facts=-15", "status --json", &ran); /* the agent is older than this command */
     ck_assert_int_eq(ran.status, 0);
-    ck_assert_ptr_nonnull(strstr(ran.out, "\"judgement\":null,\"reasons\":[]}"));
+    ck_assert_ptr_nonnull(strstr(ran.out, "\"judgement\":null,\"reasons\":[],"
+                                          "\"observers\":null,\"observer_count\":null}"));
     run_command("session=1", "status", &ran);
     ck_assert_int_eq(ran.status, 75);
     ck_assert_ptr_nonnull(strstr(ran.out, "jeopardy"));
