@@ -11,7 +11,6 @@ and Hold.release() take it out of the hold, after they have released it.
 
 import asyncio
 import ctypes
-import math
 import threading
 import time
 import warnings
@@ -69,7 +68,7 @@ class Request:
             # a deadline that has just passed is no mistake of the caller: it leaves a try
             self.timeout_ns = (
                 _library.FOREVER
-                if timeout is None or timeout == math.inf
+                if timeout is None
                 else nanoseconds(0 if timeout < 0 else timeout, "timeout")
             )
 
@@ -123,8 +122,9 @@ class Lock:
         explain: on WouldBlock and Timeout, ask the agent why, for the message and `reason`. That
         takes two messages, and up to 11 s if the agent does not answer.
 
-        Raises Timeout, WouldBlock, Canceled, Full. NoAgent and Unserved: only a try raises these;
-        a wait goes on until an agent is back.
+        Raises Timeout, WouldBlock, Canceled, Full. NoAgent and Unserved: a wait goes on until an
+        agent is back, so only a try raises these, and an acquire that has to open one more handle,
+        because other acquires of this Lock use those that it has.
 
         Any thread may call this. In the main thread a signal interrupts the wait: its handler
         runs, and if that raises (KeyboardInterrupt), the wait ends without a hold. For this the

@@ -295,6 +295,40 @@ class Locks(AgentTest):
             wait_until(lambda: holds[1].remaining() == 0, "the end of the lease")
         self.assert_free(a)
 
+    def wait_for_all(self, *locks: holdfast.Lock) -> tuple[threading.Thread, list[object]]:
+        results: list[object] = []
+
+        def wait() -> None:
+            try:
+                holdfast.acquire_all(*locks).release()
+                results.append("taken")
+            except holdfast.Error as error:
+                results.append(error)
+
+        thread = threading.Thread(target=wait)
+        thread.start()
+        return thread, results
+
+    def test_all_in_the_order_of_the_names(self) -> None:
+        a, b = self.client.lock("order-a"), self.client.lock("order-b")
+        with b:
+            thread, results = self.wait_for_all(b, a)
+            wait_until(lambda: b.why().waiters == 1, "the waiter")
+            with self.assertRaises(holdfast.WouldBlock):
+                a.acquire(wait=False)
+        thread.join()
+        self.assertEqual(results, ["taken"])
+
+    def test_all_and_one_is_lost_meanwhile(self) -> None:
+        a, b = self.client.lock("meanwhile-a", lease=0.1), self.client.lock("meanwhile-b")
+        with b:
+            thread, results = self.wait_for_all(a, b)
+            wait_until(lambda: b.why().waiters == 1, "the waiter")
+            wait_until(lambda: a.why().holders == 0, "the end of the lease")
+        thread.join()
+        self.assertIsInstance(results[0], holdfast.LockLost)
+        self.assert_free(b)
+
 
 class Ends(AgentTest):
     """How waits and clients end."""
@@ -387,10 +421,11 @@ class Ends(AgentTest):
             pass
 
     def test_interrupt(self) -> None:
-        """Ctrl-C ends a wait of the main thread, and leaves no hold."""
+        """In a wait of the main thread signal handlers run. Ctrl-C ends it, and leaves no hold."""
         lock = self.client.lock("interrupt")
         code = (
             "lock = client.lock('interrupt')\n"
+            "signal.signal(signal.SIGUSR1, lambda *_: say('handled'))\n"
             "say('waits')\n"
             "try: lock.acquire()\n"
             "except KeyboardInterrupt: say('interrupted')\n"
@@ -400,6 +435,9 @@ class Ends(AgentTest):
             with lock:
                 other.expect(self, "waits")
                 self.wait_for_waiter(lock)
+                other.process.send_signal(signal.SIGUSR1)
+                other.expect(self, "handled")
+                self.assertEqual(lock.why().waiters, 1)
                 other.process.send_signal(signal.SIGINT)
                 other.expect(self, "interrupted")
             self.assert_free(lock)
