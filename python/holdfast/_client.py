@@ -41,6 +41,8 @@ class Client:
     socket: the path of the agent's socket. Default: $HOLDFAST_SOCKET if it is set, else the
     system's agent, else one that was started with --dev.
     connect_timeout: in seconds; None waits for ever. A signal does not interrupt this wait.
+    command: what other users see as this process's command, as in `holdfast ls`; at most 160 bytes
+    of it. Default: the command line of this process.
 
     Raises NoAgent, AccessDenied, Full, VersionMismatch, ProtocolError, InvalidArgument.
 
@@ -54,6 +56,7 @@ class Client:
         socket: str | os.PathLike[str] | None = None,
         *,
         connect_timeout: float | None = 5.0,
+        command: str | None = None,
     ) -> None:
         self._pointer: int | None = None
         self._pid = os.getpid()
@@ -77,6 +80,7 @@ class Client:
             connect_timeout_ns=timeout_ns,
             why=ctypes.addressof(why),
             why_size=len(why),
+            command=None if command is None else text_bytes(command, "the command"),
         )
         pointer = ctypes.c_void_p()
         code = _library.hf_connect(options, pointer)

@@ -26,6 +26,7 @@ class HfOptions(ctypes.Structure):
         ("connect_timeout_ns", c_int64),
         ("why", c_void_p),
         ("why_size", c_size_t),
+        ("command", c_char_p),
     ]
 
 

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 from collections.abc import Callable
@@ -96,7 +97,7 @@ class Process:
     """Another Python process. It runs the code, with `holdfast`, `client` and say(WORD) at hand."""
 
     PRELUDE = (
-        "import os, signal, sys, time, holdfast\n"
+        "import os, signal, sys, threading, time, holdfast\n"
         "def say(word): print(word, flush=True)\n"
         "client = holdfast.Client()\n"
     )
@@ -112,7 +113,11 @@ class Process:
 
     def expect(self, test: unittest.TestCase, word: str) -> None:
         assert self.process.stdout is not None
-        test.assertEqual(self.process.stdout.readline().strip(), word)
+        guard = threading.Timer(GUARD_S, self.process.kill)
+        guard.start()
+        line = self.process.stdout.readline()
+        guard.cancel()
+        test.assertEqual(line.strip(), word)
 
     def go_on(self) -> None:
         """Lets an input() of the process return."""

@@ -35,7 +35,7 @@ class Events(AgentTest, unittest.IsolatedAsyncioTestCase):
         thread.start()
         wait_until(lambda: lock.why().waiters == 1, "the waiter")
         hold.release()
-        thread.join()
+        thread.join(GUARD_S)
         event = self.next_event(EventKind.GRANTED)
         self.assertEqual((event.name, event.token), ("granted", holds[0].token))
         self.assertIs(event.hold, holds[0])

@@ -14,7 +14,7 @@ import warnings
 import holdfast
 from holdfast import ReasonKind
 
-from support import AgentTest, Process, command, wait_until
+from support import GUARD_S, AgentTest, Process, command, wait_until
 
 
 class Locks(AgentTest):
@@ -38,7 +38,7 @@ class Locks(AgentTest):
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join()
+            thread.join(GUARD_S)
         self.assertEqual((done, worst), (200, 1))
         # the handles are used again
         self.assertLessEqual(len(self.client._handles), 4)
@@ -132,7 +132,7 @@ class Locks(AgentTest):
                 if in_thread:
                     thread = threading.Thread(target=wait)
                     thread.start()
-                    thread.join()
+                    thread.join(GUARD_S)
                 else:
                     wait()
                 self.assertEqual(len(caught), 1)
@@ -271,6 +271,10 @@ class Locks(AgentTest):
                 self.client.lock(name)
 
     def test_options(self) -> None:
+        # to the library, a delay of 0 is its default of 1 s, and a negative one is none
+        for delay, delay_ns in ((None, 0), (0, -1), (0.25, 250_000_000)):
+            options = self.client.lock("options", lock_delay=delay)._options
+            self.assertEqual(options.lock_delay_ns, delay_ns)
         for options in ({"lease": 0}, {"lease": -1}, {"max_stall": 0}, {"lock_delay": 61}):
             with self.assertRaises(holdfast.InvalidArgument, msg=str(options)):
                 self.client.lock("options", **options)
@@ -289,7 +293,7 @@ class Locks(AgentTest):
         self.assert_free(a)
         self.assert_free(b)
         with self.assertRaises(holdfast.InvalidArgument):
-            holdfast.acquire_all(a, b, a)
+            holdfast.acquire_all(a, b, a, timeout=1)
         short = self.client.lock("all-short", lease=0.1)
         with self.assertRaises(holdfast.LockLost), holdfast.acquire_all(a, short) as holds:
             wait_until(lambda: holds[1].remaining() == 0, "the end of the lease")
@@ -300,8 +304,9 @@ class Locks(AgentTest):
 
         def wait() -> None:
             try:
-                holdfast.acquire_all(*locks).release()
+                holds = holdfast.acquire_all(*locks)
                 results.append("taken")
+                holds.release()
             except holdfast.Error as error:
                 results.append(error)
 
@@ -316,7 +321,7 @@ class Locks(AgentTest):
             wait_until(lambda: b.why().waiters == 1, "the waiter")
             with self.assertRaises(holdfast.WouldBlock):
                 a.acquire(wait=False)
-        thread.join()
+        thread.join(GUARD_S)
         self.assertEqual(results, ["taken"])
 
     def test_all_and_one_is_lost_meanwhile(self) -> None:
@@ -325,7 +330,7 @@ class Locks(AgentTest):
             thread, results = self.wait_for_all(a, b)
             wait_until(lambda: b.why().waiters == 1, "the waiter")
             wait_until(lambda: a.why().holders == 0, "the end of the lease")
-        thread.join()
+        thread.join(GUARD_S)
         self.assertIsInstance(results[0], holdfast.LockLost)
         self.assert_free(b)
 
@@ -355,7 +360,7 @@ class Ends(AgentTest):
             thread, results = self.acquire_in_thread(lock)
             self.wait_for_waiter(lock)
             lock.cancel()
-            thread.join()
+            thread.join(GUARD_S)
         self.assertIsInstance(results[0], holdfast.Canceled)
         self.assert_free(lock)
 
@@ -367,7 +372,7 @@ class Ends(AgentTest):
             thread, results = self.acquire_in_thread(theirs)
             self.wait_for_waiter(ours)
             client.close()
-            thread.join()
+            thread.join(GUARD_S)
         self.assertIsInstance(results[0], holdfast.Closed)
         self.assert_free(ours)
 
@@ -415,6 +420,10 @@ class Ends(AgentTest):
             with self.assertRaises(holdfast.InvalidArgument):
                 holdfast.Client(path)
 
+    def test_command(self) -> None:
+        with holdfast.Client(command="the nightly job") as client, client.lock("command"):
+            self.assertEqual(self.client.lock("command").why().command, "the nightly job")
+
     def test_socket(self) -> None:
         path = os.path.join(self.agent.state, "agent.sock")
         with holdfast.Client(path) as client, client.lock("socket"):
@@ -448,6 +457,8 @@ class Ends(AgentTest):
             "lock = client.lock('fork')\n"
             "listener = client.listen(print)\n"
             "with lock as hold:\n"
+            "    threading.Thread(target=lambda: lock.acquire().release()).start()\n"
+            "    while lock.why().waiters == 0: time.sleep(0.01)\n"
             "    child = os.fork()\n"
             "    if child == 0:\n"
             "        failures = []\n"
