@@ -11,6 +11,10 @@
 
 enum { LINE_MAX_BYTES = 1024 }; /* the longest error line; the rest of a longer line is cut off */
 
+/* Stands behind the error that no agent answers. */
+static const char silent_remedy[] =
+    "; start it (systemctl start holdfastd), or ask `holdfast doctor` why";
+
 int cli_exit_code(int error)
 {
     switch (error) {
@@ -74,6 +78,7 @@ int cli_connect(const struct cli *cli, const char *where, int64_t timeout_ns, hf
         .command = cli->command,
     };
     char what[LINE_MAX_BYTES];
+    char line[LINE_MAX_BYTES];
     struct socket_path found;
     int error;
 
@@ -88,7 +93,9 @@ int cli_connect(const struct cli *cli, const char *where, int64_t timeout_ns, hf
         /* looks again, because a socket may have been made or removed since the first look */
         socket_path_find(cli, &found);
         snprintf(what, sizeof(what), "%s (%s)", found.path, found.from);
-        return fail_because(where, what, error, why[0] != '\0' ? why : hf_strerror(error));
+        snprintf(line, sizeof(line), "%s%s", why[0] != '\0' ? why : hf_strerror(error),
+                 error == HF_ENOAGENT ? silent_remedy : "");
+        return fail_because(where, what, error, line);
     }
     if (socket_path_used(cli, hf_socket(*out), &found)) {
         snprintf(

@@ -59,7 +59,8 @@ int cli_usage_error(const char *where, const char *format, ...)
     __attribute__((format(printf, 2, 3), warn_unused_result));
 
 /* Connects to the agent. timeout_ns is hf_options.connect_timeout_ns. Returns 0, or the exit code
- * after a line on stderr that has the error and the socket's path. */
+ * after a line on stderr that has the error, the socket's path and, if no agent answers, what to
+ * do. */
 int cli_connect(const struct cli *cli, const char *where, int64_t timeout_ns, hf_client **out)
     __attribute__((warn_unused_result));
 

@@ -122,6 +122,7 @@ static void ask(struct cli *cli, struct doctor *doctor)
         error = hf_status(client, take_status, doctor);
     }
     if (error != 0) {
+        doctor->refused = error == HF_EACCES;
         doctor_no_agent(doctor, error,
                         error == HF_EPROTO && client == NULL ? why : hf_strerror(error));
         if (client != NULL) {
@@ -254,7 +255,11 @@ int command_doctor(struct cli *cli, int argc, char **argv)
     } else {
         tell_text(doctor);
     }
-    status = doctor->agent ? codes[worst_of(doctor)] : CLI_NO_AGENT;
+    if (doctor->agent) {
+        status = codes[worst_of(doctor)];
+    } else {
+        status = doctor->refused ? CLI_NOT_ALLOWED : CLI_NO_AGENT;
+    }
     free(doctor);
     return status;
 }

@@ -224,6 +224,7 @@ static const char doctor_help[] =
     "   1   warnings: somebody should look when there is time\n"
     "   2   errors: something is not served, or soon will not be\n"
     "  69   no agent answers (only the checks that need no agent were made)\n"
+    "  77   the agent, or a mode on its socket's path, refuses this user (likewise)\n"
     "  64  bad usage; 70 any other failure.\n";
 
 static const char check_help[] =

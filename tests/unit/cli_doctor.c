@@ -203,7 +203,7 @@ START_TEST(without_an_agent)
     ck_assert_ptr_nonnull(strstr(ran.out, "ok     clock "));
     ck_assert_ptr_nonnull(strstr(ran.out, " memory "));
     run_command("connect=-10", "doctor -s /nowhere/agent.sock --json", &ran);
-    ck_assert_int_eq(ran.status, 69);
+    ck_assert_int_eq(ran.status, 77);
     ck_assert_ptr_nonnull(strstr(ran.out, "{\"agent\":null,\"level\":\"error\""));
     ck_assert_ptr_nonnull(strstr(ran.out, "`users` or `groups`"));
     ck_assert_ptr_nonnull(strstr(ran.out, "the modes of the socket"));

@@ -284,8 +284,11 @@ START_TEST(test_names_the_place)
         run_command("connect=-9", lines[index], &ran);
         ck_assert_int_eq(ran.status, 69);
         ck_assert_ptr_nonnull(
-            strstr(ran.err, ": /nowhere/own.sock (from HOLDFAST_SOCKET): fake error -9\n"));
+            strstr(ran.err, ": /nowhere/own.sock (from HOLDFAST_SOCKET): fake error -9; start it "
+                            "(systemctl start holdfastd), or ask `holdfast doctor` why\n"));
     }
+    run_command("connect=-10", "status", &ran);
+    ck_assert_ptr_nonnull(strstr(ran.err, " (from HOLDFAST_SOCKET): fake error -10\n"));
     run_command("connect=-9", "status -s /nowhere/given.sock", &ran);
     ck_assert_ptr_nonnull(strstr(ran.err, ": /nowhere/given.sock (from --socket): "));
     setenv("HOLDFAST_SOCKET", "", 1);

@@ -185,8 +185,8 @@ START_TEST(pages_that_reads_have_filled_stay)
     create();
     region_file_slim(&file);
     uint64_t size = file.region.size;
-    volatile unsigned char *other =
-        mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, file.fd, 0);
+    volatile unsigned char *other = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, file.fd,
+                                         0);
     ck_assert_ptr_ne((void *)other, MAP_FAILED);
     for (uint64_t at = 0; at < size; at += PAGE) {
         (void)other[at];
