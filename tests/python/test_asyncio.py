@@ -2,11 +2,14 @@
 
 import asyncio
 import gc
+import threading
 import time
+import types
 import unittest
 import warnings
 
 import holdfast
+from holdfast._wait import Wait
 
 from support import GUARD_S, AgentTest, wait_until
 
@@ -82,6 +85,8 @@ class Asyncio(AgentTest, unittest.IsolatedAsyncioTestCase):
     async def test_cancelled_at_any_moment(self) -> None:
         """No hold is left, whatever the wait was just doing."""
         lock = self.client.lock("any-moment")
+        caught = self.enterContext(warnings.catch_warnings(record=True))
+        warnings.simplefilter("always")
         outcomes = {True: 0, False: 0}
         for turn in range(60):
             hold = await lock.acquire_async()
@@ -103,6 +108,8 @@ class Asyncio(AgentTest, unittest.IsolatedAsyncioTestCase):
         self.assertEqual(sum(outcomes.values()), 60)
         self.assertGreaterEqual(outcomes[False], 30)
         self.assert_free(lock)
+        # the wait itself has released what came too late, and not the garbage collector
+        self.assertEqual([str(warning.message) for warning in caught], [])
 
     async def test_cancelled_twice(self) -> None:
         """The second cancel does not wait for the end of the wait, which leaves no hold all the
@@ -151,6 +158,60 @@ class Asyncio(AgentTest, unittest.IsolatedAsyncioTestCase):
                 while hold.remaining() > 0:
                     await asyncio.sleep(0.01)
         self.assertEqual(caught.exception.reason.kind, holdfast.ReasonKind.LEASE_OVER)
+
+
+class FakeHold:
+    """A hold whose acquire ends when the test says so, or at the third cancel."""
+
+    lock = types.SimpleNamespace(name="fake")
+
+    def __init__(self) -> None:
+        self.end = threading.Event()
+        self.cancels = 0
+        self.drops = 0
+
+    def _take(self, request: object) -> None:
+        self.end.wait(GUARD_S)
+
+    def _cancel(self) -> None:
+        self.cancels += 1
+        if self.cancels == 3:
+            self.end.set()
+
+    def _drop(self) -> None:
+        self.drops += 1
+
+
+class Waits(unittest.TestCase):
+    """What is left of an abandoned wait, step by step."""
+
+    def setUp(self) -> None:
+        self.hold = FakeHold()
+        self.finished = threading.Event()
+        self.wait = Wait(self.hold, object(), self.finished.set)  # type: ignore[arg-type]
+
+    def test_not_abandoned(self) -> None:
+        self.hold.end.set()
+        self.wait.join()
+        self.assertTrue(self.finished.wait(GUARD_S))
+        self.assertEqual((self.hold.cancels, self.hold.drops), (0, 0))
+
+    def test_abandoned_and_got_all_the_same(self) -> None:
+        """One cancel is not enough, because the wait may be just about to begin."""
+        self.wait.abandon()
+        self.assertTrue(self.finished.wait(GUARD_S))
+        self.assertEqual(self.hold.drops, 1)
+        cancels = self.hold.cancels
+        self.assertGreaterEqual(cancels, 3)
+        time.sleep(0.05)
+        # the handle may belong to another wait by now
+        self.assertEqual(self.hold.cancels, cancels)
+
+    def test_abandoned_after_the_end(self) -> None:
+        self.hold.end.set()
+        self.assertTrue(self.finished.wait(GUARD_S))
+        self.wait.abandon()
+        self.assertEqual((self.hold.cancels, self.hold.drops), (0, 1))
 
 
 class EndOfTheLoop(AgentTest):

@@ -93,7 +93,8 @@ class Events(AgentTest, unittest.IsolatedAsyncioTestCase):
 
     def test_close_ends_the_listener(self) -> None:
         client = holdfast.Client()
-        listener = client.listen(print)
+        listener = client.listen(lambda event: None)
+        time.sleep(0.1)  # most likely the thread sleeps by now
         client.close()
         self.assertFalse(listener._thread.is_alive())
 
