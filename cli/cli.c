@@ -78,7 +78,7 @@ int cli_connect(const struct cli *cli, const char *where, int64_t timeout_ns, hf
         .command = cli->command,
     };
     char what[LINE_MAX_BYTES];
-    char line[LINE_MAX_BYTES];
+    char line[LINE_MAX_BYTES + sizeof(silent_remedy)];
     struct socket_path found;
     int error;
 
