@@ -123,8 +123,7 @@ static void ask(struct cli *cli, struct doctor *doctor)
     }
     if (error != 0) {
         doctor->refused = error == HF_EACCES;
-        doctor_no_agent(doctor, error,
-                        error == HF_EPROTO && client == NULL ? why : hf_strerror(error));
+        doctor_no_agent(doctor, error, client == NULL && why[0] != '\0' ? why : hf_strerror(error));
         if (client != NULL) {
             hf_disconnect(client);
         }

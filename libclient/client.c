@@ -206,6 +206,20 @@ static bool same_clock(hf_client *client, uint64_t agents_ns, int64_t now_ns)
     return apart_ns == 0;
 }
 
+/* Reads the frame with which an agent says why it has no room. An agent that does not say it hangs
+ * up, so this wait is short. */
+static void refusal_read(hf_client *client)
+{
+    struct answer answer;
+    int got = socket_receive(client, boottime_ns() + REFUSAL_MS * NS_PER_MS, &answer);
+    client->refused = HF_EFULL;
+    client->disk_full = got == 1 && answer.frame.kind == HFI_FRAME_DONE &&
+                        answer.frame.request == 0 && answer.frame.error == HFI_DONE_DISK_FULL;
+    if (got == 1) {
+        answer_close_fd(&answer);
+    }
+}
+
 /* Handles the answer to HELLO. */
 static int welcome_take(hf_client *client, const struct answer *answer, bool *resumed)
 {
@@ -214,7 +228,7 @@ static int welcome_take(hf_client *client, const struct answer *answer, bool *re
     if (frame->kind == HFI_FRAME_DONE && frame->request == 0 && frame->error == HF_EFULL) {
         /* the agent had no room for this connection, and did not read HELLO; it may have room
          * soon */
-        client->refused = HF_EFULL;
+        refusal_read(client);
         return HF_ENOAGENT;
     }
     if (frame->request != client->request) {
@@ -547,7 +561,10 @@ HFI_PUBLIC int hf_connect(const struct hf_options *given, hf_client **out)
                                                          : options.connect_timeout_ns;
     int error = connect_first(client, timeout_ns);
     bool known = error == HF_EPROTO && client->why[0] != '\0';
-    why_write(&options, error, known ? client->why : hf_strerror(error));
+    bool disk_full = error == HF_EFULL && client->disk_full;
+    const char *text = disk_full ? "the agent's disk is full: make room where its state_dir is"
+                                 : hf_strerror(error);
+    why_write(&options, error, known ? client->why : text);
     if (error != 0) {
         client_free(client);
         return error;

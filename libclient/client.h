@@ -86,6 +86,7 @@
 enum {
     CHANGED_RING = 1024, /* changed names kept for hf_next_event */
     ANSWER_MS = 5000,    /* an agent that answers later than this counts as absent */
+    REFUSAL_MS = 100,    /* an agent that refuses a connection says within this time why */
     REACH_MS = 1000,     /* how long a call without a time-out tries to reach the agent */
     TRY_MS = 1000,       /* how long a try waits for the agent's grant */
 };
@@ -290,7 +291,8 @@ struct hf_client {
     bool other_version;                  /* the last agent answered HF_EVERSION */
     char command[HFI_FRAME_COMMAND_MAX]; /* this process's command line for HELLO; set once */
     uint32_t command_size;
-    int refused; /* HF_EFULL: an agent had no room for this connection; else 0 */
+    int refused;    /* HF_EFULL: an agent had no room for this connection; else 0 */
+    bool disk_full; /* it said that its disk is full */
     /* the last packet had a descriptor, but this process already has as many as it may have */
     bool no_descriptor;
     bool path_fixed;

@@ -137,19 +137,24 @@ static void take_command(const struct hfi_hello *hello, struct host_peer *out)
 }
 
 /* Writes the frame that refuses a connection before anything is read from it. Returns its size. */
-static size_t write_refusal(unsigned char *bytes, size_t size)
+static size_t write_refusal(unsigned char *bytes, size_t size, int error)
 {
-    const struct hfi_frame frame = {.kind = HFI_FRAME_DONE, .error = HF_EFULL};
+    const struct hfi_frame frame = {.kind = HFI_FRAME_DONE, .error = error};
     return hfi_frame_encode(&frame, bytes, size);
 }
 
-/* Refuses a connection because there is no room. A later attempt may succeed. */
-static void send_full(struct connection *connection)
+/* Refuses a connection because there is no room. A later attempt may succeed. `why` is an errno;
+ * the client learns of a full disk. */
+static void send_full(struct connection *connection, int why)
 {
     unsigned char bytes[64];
     struct connection_output output = {.bytes = bytes, .fd = -1, .unasked = true};
-    output.size = write_refusal(bytes, sizeof(bytes));
-    (void)!connection_send(connection, &output);
+    output.size = write_refusal(bytes, sizeof(bytes), HF_EFULL);
+    bool sent = connection_send(connection, &output);
+    if (sent && (why == ENOSPC || why == EDQUOT)) {
+        output.size = write_refusal(bytes, sizeof(bytes), HFI_DONE_DISK_FULL);
+        (void)!connection_send(connection, &output);
+    }
 }
 
 /* Refuses a connection because the agent lacks the resources to identify the client. That is not
@@ -160,7 +165,7 @@ static void lack(struct agent *agent, struct connection *connection, int error)
               error == ENOMEM  ? "out of memory"
               : error == EBUSY ? "too many processes of this user have ended just now"
                                : socket_no_descriptors);
-    send_full(connection);
+    send_full(connection, error);
     hang_up(agent, connection);
 }
 
@@ -369,7 +374,7 @@ bool serve_open(struct agent *agent, uint32_t connections_max, char error[SOCKET
                                    .closer = agent->closer,
                                    .shares = &serve->shares,
                                    .handler = handler(agent)};
-    config.refusal_size = write_refusal(config.refusal, sizeof(config.refusal));
+    config.refusal_size = write_refusal(config.refusal, sizeof(config.refusal), HF_EFULL);
     serve->server = socket_open(agent_uv(agent), &config, error);
     return serve->server != NULL;
 }
@@ -514,7 +519,7 @@ static void welcomed(struct agent *agent, const struct host_action *action)
         }
         if (process != NULL) {
             log_record(agent, connection);
-            send_full(connection);
+            send_full(connection, errno);
         }
         socket_close(connection);
     }

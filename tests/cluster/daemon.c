@@ -6,9 +6,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -651,6 +653,32 @@ START_TEST(no_room_for_a_new_client_is_told)
 }
 END_TEST
 
+/* On a file system that is really full, a new process learns that the disk is the cause. */
+START_TEST(a_full_disk_is_named_to_the_user)
+{
+    char state[128];
+    char command[256];
+    char said[8192];
+    agent_create(&agent, "[agent]\nname = alone\ncell = alone\nstate_dir = %D/state\n"
+                         "socket = %D/agent.sock\n");
+    snprintf(state, sizeof(state), "%s/state", agent.folder);
+    ck_assert_int_eq(mkdir(state, 0700), 0);
+    REQUIRE(unshare(CLONE_NEWNS) == 0 && mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+                mount("holdfast", state, "tmpfs", 0, "mode=0700,size=8M") == 0,
+            "mount namespace: %s", strerror(errno));
+    agent_start(&agent);
+    ck_assert_int_eq(run_command("status", said, sizeof(said)), 0);
+    snprintf(command, sizeof(command), "cat /dev/zero >%s/ballast 2>/dev/null", state);
+    int full = system(command);
+    REQUIRE(WEXITSTATUS(full) == 1, "the disk is not full");
+    ck_assert_int_eq(run_command("status", said, sizeof(said)), 70);
+    REQUIRE(strstr(said, ": the agent's disk is full: make room where its state_dir is\n"), "%s",
+            said);
+    agent_kill(&agent); /* it ends by itself as soon as it has to write */
+    agent_destroy(&agent);
+}
+END_TEST
+
 #ifdef HF_HAVE_SYSTEMD
 /* Waits until the service manager's socket receives these words. */
 static void await_word(int inbox, const char *words)
@@ -711,6 +739,7 @@ int main(void)
     tcase_add_test(ends, what_is_moved_or_removed_is_told);
     tcase_add_test(ends, a_removed_socket_is_made_again);
     tcase_add_test(ends, no_room_for_a_new_client_is_told);
+    tcase_add_test(ends, a_full_disk_is_named_to_the_user);
     tcase_add_test(ends, the_doctor_tells_who_is_silent);
     tcase_add_test(ends, the_doctor_sees_an_agent_that_starts);
     tcase_add_test(ends, the_first_acquire_of_a_name_is_one_commit);

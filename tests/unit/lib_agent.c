@@ -96,11 +96,26 @@ static struct hfi_text text(const char *string)
     return (struct hfi_text){.bytes = string, .size = (uint32_t)strlen(string)};
 }
 
+static void drop(struct agent *agent, int at)
+{
+    close(agent->connections[at]);
+    agent->connections[at] = -1;
+    agent->region_sent[at] = false;
+}
+
 static void answer_hello(struct agent *agent, int at, const struct hfi_frame *frame)
 {
     struct hfi_text command = frame->hello.command;
     if (atomic_load(&agent->mood) == MOOD_OTHER) {
         send_done(agent->connections[at], frame->request, HF_EVERSION);
+        return;
+    }
+    if (atomic_load(&agent->mood) == MOOD_FULL || atomic_load(&agent->mood) == MOOD_DISK_FULL) {
+        send_done(agent->connections[at], 0, HF_EFULL);
+        if (atomic_load(&agent->mood) == MOOD_DISK_FULL) {
+            send_done(agent->connections[at], 0, HFI_DONE_DISK_FULL);
+        }
+        drop(agent, at);
         return;
     }
     memcpy(agent->command, command.size > 0 ? command.bytes : "", command.size);
@@ -451,13 +466,6 @@ static void answer(struct agent *agent, int at, const struct hfi_frame *frame)
         answer_good(agent, at, frame);
         break;
     }
-}
-
-static void drop(struct agent *agent, int at)
-{
-    close(agent->connections[at]);
-    agent->connections[at] = -1;
-    agent->region_sent[at] = false;
 }
 
 static void serve(struct agent *agent, int at)

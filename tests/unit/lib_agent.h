@@ -31,6 +31,8 @@ enum agent_mood {
     /* sends a WELCOME with a clock that is wrong by clock_apart_ns, or by an hour if clock_apart_ns
      * is 0 */
     MOOD_CLOCK,
+    MOOD_FULL,       /* refuses each HELLO, as it has no room */
+    MOOD_DISK_FULL,  /* likewise, and says that its disk is full */
     MOOD_NO_REGION,  /* sends a REGION with descriptors of an empty file */
     MOOD_REFUSES,    /* refuses each OPEN with HF_EACCES */
     MOOD_IN_CIRCLES, /* answers LIST with pages that repeat and never end */

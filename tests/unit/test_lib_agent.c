@@ -338,6 +338,26 @@ START_TEST(a_clock_that_is_apart_is_refused_either_way)
 }
 END_TEST
 
+/* A user must learn that the disk is full, because only making room helps then. */
+START_TEST(a_full_disk_is_named)
+{
+    char why[160];
+    struct hf_options options = {.size = sizeof(options),
+                                 .socket = agent.path,
+                                 .connect_timeout_ns = 50 * MS,
+                                 .why = why,
+                                 .why_size = sizeof(why)};
+    atomic_store(&agent.mood, MOOD_DISK_FULL);
+    ck_assert_int_eq(hf_connect(&options, &client), HF_EFULL);
+    ck_assert_str_eq(why, "the agent's disk is full: make room where its state_dir is");
+    atomic_store(&agent.mood, MOOD_FULL);
+    ck_assert_int_eq(hf_connect(&options, &client), HF_EFULL);
+    ck_assert_str_eq(why, hf_strerror(HF_EFULL));
+    atomic_store(&agent.mood, MOOD_GOOD);
+    ck_assert_int_eq(hf_connect(&options, &client), 0);
+}
+END_TEST
+
 /* A program that was built with the first version of the struct passes a smaller size. */
 START_TEST(options_of_an_older_program_are_taken)
 {
@@ -434,6 +454,7 @@ int main(void)
     tcase_add_test(tests, a_deadline_before_all_time_makes_no_lease_that_never_ends);
     tcase_add_loop_test(tests, a_clock_that_is_apart_is_refused_either_way, 0, 4);
     tcase_add_test(tests, options_of_an_older_program_are_taken);
+    tcase_add_test(tests, a_full_disk_is_named);
     tcase_add_test(tests, a_lease_beyond_the_ttl_counts_nowhere_and_never);
     tcase_add_test(tests, a_release_under_a_forged_lease_says_that_it_was_lost);
     return suite_main("lib_agent", tests);

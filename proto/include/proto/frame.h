@@ -339,6 +339,13 @@ size_t hfi_facts_finish(struct hfi_facts_builder *builder);
  * The string is static. */
 const char *hfi_frame_name(enum hfi_frame_kind kind);
 
+/* ---- refusals ---- */
+
+/* The error of a second DONE, which follows a DONE with request 0 and HF_EFULL and says why there
+ * is no room: the agent's disk is full. A library that does not know this frame has closed the
+ * connection already. */
+enum { HFI_DONE_DISK_FULL = -98 };
+
 /* ---- command lines ---- */
 
 /*
