@@ -133,9 +133,18 @@ class Lock:
         request = Request(shared, timeout, wait, explain)
         hold = Hold(self, shared)
         in_main = threading.current_thread() is threading.main_thread()
-        if not in_main or request.timeout_ns == 0:
-            hold._take(request)
-        elif not hold._take_now(request):
+        taken = False
+        try:
+            if not in_main or request.timeout_ns == 0:
+                hold._take(request)
+                taken = True
+            else:
+                taken = hold._take_now(request)
+        except BaseException:
+            # also a KeyboardInterrupt after the lock was taken: its traceback keeps the hold
+            hold._drop()
+            raise
+        if not taken:
             Wait(hold, request).join()
         return hold
 
@@ -373,24 +382,22 @@ class Hold:
         return code == 0
 
     def _take(self, request: Request) -> None:
-        """Takes the lock, and waits on this thread. If it fails, no hold is left."""
-        try:
-            code, handle = self._acquire(request, request.timeout_ns)
-            if code == 0:
-                return
-            if self.lock._client.closed:
-                raise Closed("the client was closed during the wait")
-            late = code in (WouldBlock.code, Timeout.code)
-            if late:
-                code = request.late.code
-            raise self.lock._failure(code, handle, late and request.explain)
-        except BaseException:
-            self._drop()
-            raise
+        """Takes the lock, and waits on this thread. If it fails, there is no hold, but the caller
+        has to _drop() the handle."""
+        code, handle = self._acquire(request, request.timeout_ns)
+        if code == 0:
+            return
+        if self.lock._client.closed:
+            raise Closed("the client was closed during the wait")
+        late = code in (WouldBlock.code, Timeout.code)
+        if late:
+            code = request.late.code
+        raise self.lock._failure(code, handle, late and request.explain)
 
     def _take_now(self, request: Request) -> bool:
         """Takes the lock if that needs no wait. Returns whether it did. It does not try
-        (timeout_ns 0), because a try waits for the agent for up to 1 s."""
+        (timeout_ns 0), because a try waits for the agent for up to 1 s. If it fails: see
+        _take()."""
         code, handle = self._acquire(request, 1)
         if code < 0 and code != Timeout.code:
             raise self.lock._failure(code, handle, False)
@@ -461,6 +468,9 @@ class AsyncAcquire:
         wait = Wait(hold, self._request, tell)
         try:
             await finished.wait()
+        except GeneratorExit:  # the coroutine is thrown away, and may not await anything
+            wait.abandon()
+            raise
         except BaseException:
             wait.abandon()
             await finished.wait()

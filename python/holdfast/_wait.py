@@ -68,6 +68,9 @@ class Wait:
         except BaseException as error:
             self.error = error
         with self._mutex:
+            if self.error is not None:
+                # From here on another wait may use the handle, and _cancel() must not meet that.
+                self._hold._drop()
             self._is_finished = True
             abandoned = self._is_abandoned
         if abandoned:

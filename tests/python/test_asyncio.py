@@ -159,6 +159,17 @@ class Asyncio(AgentTest, unittest.IsolatedAsyncioTestCase):
                     await asyncio.sleep(0.01)
         self.assertEqual(caught.exception.reason.kind, holdfast.ReasonKind.LEASE_OVER)
 
+    async def test_thrown_away(self) -> None:
+        """A coroutine that is closed in the middle of its wait ends the wait, and says nothing."""
+        lock = self.client.lock("thrown-away")
+        with lock:
+            waiting = lock.acquire_async().__await__()
+            next(waiting)
+            await self.until_waiting(lock)
+            waiting.close()
+            wait_until(lambda: lock.why().waiters == 0, "the end of the wait")
+        self.assert_free(lock)
+
 
 class FakeHold:
     """A hold whose acquire ends when the test says so, or at the third cancel."""
@@ -168,12 +179,18 @@ class FakeHold:
     def __init__(self) -> None:
         self.end = threading.Event()
         self.cancels = 0
+        self.late_cancels = 0  # those after the drop, when the handle may belong to another wait
         self.drops = 0
+        self.fails = False
 
     def _take(self, request: object) -> None:
         self.end.wait(GUARD_S)
+        if self.fails:
+            raise holdfast.Canceled("fake")
 
     def _cancel(self) -> None:
+        if self.drops > 0:
+            self.late_cancels += 1
         self.cancels += 1
         if self.cancels == 3:
             self.end.set()
@@ -206,6 +223,22 @@ class Waits(unittest.TestCase):
         time.sleep(0.05)
         # the handle may belong to another wait by now
         self.assertEqual(self.hold.cancels, cancels)
+
+    def test_abandoned_and_failed(self) -> None:
+        """The handle is dropped, and no cancel comes after that."""
+        self.hold.fails = True
+        self.wait.abandon()
+        self.assertTrue(self.finished.wait(GUARD_S))
+        time.sleep(0.05)
+        self.assertGreaterEqual(self.hold.drops, 1)
+        self.assertEqual(self.hold.late_cancels, 0)
+
+    def test_failed(self) -> None:
+        self.hold.fails = True
+        self.hold.end.set()
+        with self.assertRaises(holdfast.Canceled):
+            self.wait.join()
+        self.assertEqual((self.hold.cancels, self.hold.drops), (0, 1))
 
     def test_abandoned_after_the_end(self) -> None:
         self.hold.end.set()
