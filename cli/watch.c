@@ -42,8 +42,8 @@ struct watch_command {
 /* Writes what a line of JSON says about the lock, without the durations, which differ each time. */
 static void write_state(FILE *out, const struct hf_lock_info *info)
 {
-    fprintf(out, "%s %d %d %s", info->name, (int)info->state, info->closed_ns > 0,
-            info->coordinator != NULL ? info->coordinator : "?");
+    fprintf(out, "%s %d %d %d %s", info->name, (int)info->state, info->closed_ns > 0,
+            info->age_ns < 0, info->coordinator != NULL ? info->coordinator : "?");
     for (size_t index = 0; index < info->holder_count + info->waiter_count; index++) {
         const struct hf_party *party = index < info->holder_count
                                            ? info->holders[index]
