@@ -65,6 +65,7 @@ class Client:
         # each open handle (hf_lock) with its present hold
         self._handles: dict[int, weakref.ref[Hold] | None] = {}
         self._listeners: list[Listener] = []
+        self._wakers: list[Callable[[], object]] = []  # each wakes an events() that waits
 
         why = ctypes.create_string_buffer(1024)
         path = None if socket is None else os.fsencode(os.fspath(socket))
@@ -116,6 +117,8 @@ class Client:
             return
         for listener in list(self._listeners):
             listener.close()
+        for wake in list(self._wakers):
+            wake()
         me = threading.get_ident()
         while any(thread != me for thread in list(self._calls)):
             for handle in list(self._handles):
@@ -238,7 +241,8 @@ class Client:
         return Listener(self, callback)
 
     async def events(self) -> AsyncGenerator[Event, None]:
-        """The events, for `async for`. There is no thread."""
+        """The events, for `async for`. There is no thread. When the client is closed, the loop
+        ends with Closed."""
         loop = asyncio.get_running_loop()
         fd = self.fileno()
         ready = asyncio.Event()
@@ -247,6 +251,13 @@ class Client:
             loop.remove_reader(fd)  # else the loop would spin until the event is taken
             ready.set()
 
+        def on_close() -> None:
+            try:
+                loop.call_soon_threadsafe(ready.set)
+            except RuntimeError:
+                pass  # the loop is closed, so nobody waits any more
+
+        self._wakers.append(on_close)
         try:
             while True:
                 ready.clear()
@@ -255,4 +266,5 @@ class Client:
                 loop.add_reader(fd, on_readable)
                 await ready.wait()
         finally:
+            self._wakers.remove(on_close)
             loop.remove_reader(fd)

@@ -131,6 +131,21 @@ class Events(AgentTest, unittest.IsolatedAsyncioTestCase):
         with self.assertRaises(holdfast.LockLost):
             hold.release()
 
+    async def test_asyncio_after_close(self) -> None:
+        """close() ends an `async for` that waits for events."""
+        client = holdfast.Client()
+
+        async def listen() -> None:
+            async for _ in client.events():
+                pass
+
+        task = asyncio.create_task(listen())
+        await asyncio.sleep(0.05)
+        client.close()
+        async with asyncio.timeout(GUARD_S):
+            with self.assertRaises(holdfast.Closed):
+                await task
+
 
 if __name__ == "__main__":
     unittest.main()
