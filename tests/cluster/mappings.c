@@ -25,15 +25,15 @@ enum {
     DELAY_MS = 300,
     PAGE = 4096,
     MAPPINGS = 60000, /* mappings of each process, which the kernel limits to 65,530 */
-    PROCESSES_MAX = 64,
+    PROCESSES = 24,
     PUNCHERS = 4,
-    ROUNDS_MS = 15000,
+    ROUNDS_MS = 3 * TTL_MS / 2, /* in less than TTL_MS no session could end */
 };
 
 static struct agent_process agent;
 static struct actor holder;   /* holds good/a */
 static struct actor stranger; /* wants good/b */
-static pid_t culprits[PROCESSES_MAX + PUNCHERS];
+static pid_t culprits[PROCESSES + PUNCHERS];
 static unsigned culprit_count;
 
 static int open_region(const char *space)
@@ -113,7 +113,7 @@ static void end_culprits(void)
 START_TEST(no_hold_of_another_namespace_ends)
 {
     int fd = open_region("bad");
-    start_mappings(fd, 40);
+    start_mappings(fd, PROCESSES);
     start_punchers(fd);
     /* On a busy machine the punchers may not have run by then. */
     for (unsigned ms = 0;
@@ -142,7 +142,7 @@ END_TEST
 START_TEST(the_next_agent_starts_in_time)
 {
     int fd = open_region("bad");
-    start_mappings(fd, 40);
+    start_mappings(fd, PROCESSES);
     agent_kill(&agent);
     start_punchers(fd);
     agent_start(&agent);

@@ -26,7 +26,7 @@ enum {
     NOBODY = 65534,
     COPIES = 1000, /* copies of a pidfd, because an epoll set takes each descriptor only once */
     ENTRIES = 1000000,
-    DEATHS = 16,
+    DEATHS = 6,
     TTL_MS = 2000,
     TURN_MAX_MS = TTL_MS / 20,
     AFTER_MS = 200, /* the time after which the agent must have handled a death */

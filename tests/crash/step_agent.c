@@ -33,9 +33,11 @@
 enum { LANES = 2, POINTS = 80, LOCK_DELAY_MS = 30 };
 
 /* A stepped agent renews nothing, for seconds, or for a minute on a busy machine. The lease must be
- * longer than that. The next agent renews at once. */
+ * longer than that. The next agent renews at once. The region is small, because the agent looks at
+ * all of its index when a client has died. */
 static const char config[] = "[agent]\nname = dev\ncell = dev\nstate_dir = %D/state\n"
-                             "socket = %D/agent.sock\n[cell]\nsession_ttl = 10m\n";
+                             "socket = %D/agent.sock\n[cell]\nsession_ttl = 10m\n"
+                             "[limits]\nlocks = 1024\nblocks = 512\n";
 
 /* An agent with the processes that use it. */
 struct lane {

@@ -10,13 +10,14 @@
  * A first run of each scenario finds its kill points (step.h). By default these are all
  * instructions of the program's own text (libholdfast, the lock word's protocol and the test's few
  * lines), each at its first execution in a call of its function. So only the first round of a loop
- * has kill points, for example when the victim spins or scans a queue.
+ * has kill points, for example when the victim spins or scans a queue. A run takes every second
+ * point, from the first or from the second, which differs from run to run.
  *
- * A bystander may hold the lock when the victim stops at the point. At every second point the
- * bystander releases before the kill, so that the lock may be handed to a process that is about to
- * die. At the points between, it releases after the kill. With HOLDFAST_TEST_DEEP=1 all rounds of
- * loops have kill points, and each point is taken twice: with a release before the kill and with a
- * release after it.
+ * A bystander may hold the lock when the victim stops at the point. At every second point that a
+ * run takes, the bystander releases before the kill, so that the lock may be handed to a process
+ * that is about to die. At the points between, it releases after the kill. With
+ * HOLDFAST_TEST_DEEP=1 all rounds of loops have kill points, and a run takes each point twice: with
+ * a release before the kill and with a release after it.
  *
  * Several workers take points at the same time, each with its own lock and bystanders.
  */
@@ -39,6 +40,10 @@
 #include "../suite_main.h"
 
 enum { WORKERS = 6, SHORT_DELAY_MS = 20, DEFAULT_DELAY_MS = 1000, DEFAULT_DELAY_POINTS = 4 };
+
+/* Each victim maps the region once more, so the region is small. */
+static const char config[] = "[agent]\nname = dev\ncell = dev\nstate_dir = %D/state\n"
+                             "socket = %D/agent.sock\n[limits]\nlocks = 1024\nblocks = 512\n";
 
 static struct agent_process agent;
 
@@ -256,7 +261,9 @@ struct work {
     const struct scenario *scenario;
     struct step_points points;
     int64_t lock_delay_ms;
+    size_t begin; /* the first point that is taken */
     size_t stride;
+    unsigned way; /* of the first worker's first point; 1: released before the kill */
 };
 
 /* the argument of the hook `asleep` */
@@ -310,10 +317,12 @@ static void worker_run(const struct work *work, struct tally *tally, unsigned nu
     snprintf(name, sizeof(name), "step/%u", number);
     scene_create(&scene, name, work->lock_delay_ms);
     bool two_ways = work->scenario->before != NULL;
-    for (size_t i = number * work->stride; i < work->points.count; i += WORKERS * work->stride) {
+    unsigned next_way = work->way + number;
+    for (size_t i = work->begin + number * work->stride; i < work->points.count;
+         i += WORKERS * work->stride, next_way++) {
         struct step_point point = work->points.items[i];
         for (int way = 0; way <= (int)two_ways; way++) {
-            if (two_ways && !test_is_deep() && way != (int)(i / WORKERS & 1)) {
+            if (two_ways && !test_is_deep() && way != (int)(next_way & 1)) {
                 continue;
             }
             snprintf(require_context, sizeof(require_context), "(%s, killed at +%llx visit %u%s)",
@@ -355,7 +364,12 @@ static void run_scenario(const struct scenario *scenario, int64_t lock_delay_ms,
     REQUIRE(work.points.count > 20, "%s: only %zu kill points", scenario->name, work.points.count);
     if (points != 0 && work.points.count > points) {
         work.stride = work.points.count / points;
+    } else if (points == 0 && !test_is_deep()) {
+        work.stride = 2;
     }
+    uint64_t random = (uint64_t)(boottime_now() / MS);
+    work.begin = random % work.stride;
+    work.way = random / work.stride & 1;
     for (unsigned i = 0; i < WORKERS; i++) {
         workers[i] = fork_tied();
         if (workers[i] == 0) {
@@ -381,7 +395,7 @@ static void run_scenario(const struct scenario *scenario, int64_t lock_delay_ms,
 
 static void start(void)
 {
-    agent_create(&agent, NULL);
+    agent_create(&agent, config);
     agent_start(&agent);
 }
 
