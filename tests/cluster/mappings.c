@@ -104,10 +104,9 @@ static void start_punchers(int fd)
 
 static void end_culprits(void)
 {
-    for (unsigned i = 0; i < culprit_count; i++) {
-        kill_process(culprits[i]);
+    while (culprit_count > 0) { /* the last ones first, because they punch */
+        kill_process(culprits[--culprit_count]);
     }
-    culprit_count = 0;
 }
 
 START_TEST(no_hold_of_another_namespace_ends)
