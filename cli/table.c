@@ -1,29 +1,77 @@
 /*
- * Writes a table: see table.h. Each character counts as one column of the terminal.
+ * Writes a table: see table.h. How many columns of the terminal a character takes is what the C
+ * library knows of the locale C.UTF-8. If the system lacks that locale, each character counts as
+ * one.
  */
 #include "table.h"
 
+#include <locale.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
+#include <wchar.h>
 
 #include "text/utf8.h"
 
 enum { GAP = 2 }; /* spaces between two columns */
 
-static size_t character_size(const char *text)
+/* One character of a cell. */
+struct glyph {
+    const char *text; /* what is written */
+    size_t size;      /* of it, in bytes */
+    size_t width;     /* in columns of the terminal */
+};
+
+static size_t width_of(uint32_t code_point)
 {
-    return hfi_utf8_next(text, strnlen(text, HFI_UTF8_MAX)).size;
+    static locale_t unicode;
+    static bool tried;
+
+    if (!tried) {
+        unicode = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
+        tried = true;
+    }
+    if (unicode == (locale_t)0) {
+        return 1;
+    }
+    locale_t before = uselocale(unicode);
+    int width = wcwidth((wchar_t)code_point);
+
+    (void)uselocale(before);
+    return width < 0 ? 1 : (size_t)width;
 }
 
-static size_t count_characters(const char *text)
+/* Reads the character at *text and goes on to the next one. Returns false at the end. Two spaces
+ * stand between two columns, so a space behind a space is written as `␣`: no name can look like
+ * several columns. */
+static bool next_glyph(const char *start, const char **text, struct glyph *glyph)
 {
-    size_t count = 0;
+    static const char second_space[] = "␣";
 
-    for (; *text != '\0'; text += character_size(text)) {
-        count++;
+    if (**text == '\0') {
+        return false;
     }
-    return count;
+    struct hfi_utf8 read = hfi_utf8_next(*text, strnlen(*text, HFI_UTF8_MAX));
+
+    *glyph = (struct glyph){*text, read.size, width_of(read.code_point)};
+    if (**text == ' ' && *text != start && (*text)[-1] == ' ') {
+        *glyph = (struct glyph){second_space, sizeof(second_space) - 1, 1};
+    }
+    *text += read.size;
+    return true;
+}
+
+/* Returns how many columns of the terminal the cell takes. */
+static size_t width_needed(const char *cell)
+{
+    const char *text = cell;
+    struct glyph glyph;
+    size_t width = 0;
+
+    while (next_glyph(cell, &text, &glyph)) {
+        width += glyph.width;
+    }
+    return width;
 }
 
 void table_init(struct table *table, const struct table_column *columns, size_t count)
@@ -31,14 +79,14 @@ void table_init(struct table *table, const struct table_column *columns, size_t 
     table->columns = columns;
     table->count = count;
     for (size_t column = 0; column < count; column++) {
-        table->widths[column] = count_characters(columns[column].title);
+        table->widths[column] = width_needed(columns[column].title);
     }
 }
 
 void table_measure(struct table *table, char *const *cells)
 {
     for (size_t column = 0; column < table->count; column++) {
-        size_t width = count_characters(cells[column]);
+        size_t width = width_needed(cells[column]);
 
         table->widths[column] = width > table->widths[column] ? width : table->widths[column];
     }
@@ -85,22 +133,25 @@ void table_fit(struct table *table, FILE *out)
 }
 
 /* Writes the text, cut to the width, and behind it spaces up to the width of the column. */
-static void write_cell(const struct table *table, size_t column, const char *text, FILE *out)
+static void write_cell(const struct table *table, size_t column, const char *cell, FILE *out)
 {
-    size_t width = table->widths[column];
-    size_t count = count_characters(text);
-    size_t kept = count > width ? width - 1 : count; /* the last one becomes … */
-    const char *end = text;
+    size_t limit = table->widths[column];
+    bool is_cut = width_needed(cell) > limit;
+    const char *text = cell;
+    struct glyph glyph;
+    size_t width = 0;
 
-    for (size_t index = 0; index < kept; index++) {
-        end += character_size(end);
+    /* the last column of a cut cell has `…` */
+    while (next_glyph(cell, &text, &glyph) && width + glyph.width <= limit - is_cut) {
+        fwrite(glyph.text, 1, glyph.size, out);
+        width += glyph.width;
     }
-    fwrite(text, 1, (size_t)(end - text), out);
-    fputs(count > width ? "…" : "", out);
+    if (is_cut) {
+        fputs("…", out);
+        width++;
+    }
     if (column + 1 < table->count) {
-        size_t pad = width + GAP - (count > width ? width : count);
-
-        fprintf(out, "%*s", (int)pad, "");
+        fprintf(out, "%*s", (int)(limit + GAP - width), "");
     }
 }
 

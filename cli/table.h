@@ -4,7 +4,7 @@
  * The caller first passes each row to table_measure(), calls table_fit(), and then writes the
  * titles and the rows. On a terminal, table_fit() makes columns narrower until a row fits into a
  * line; a text that is longer than its column ends with `…`. Elsewhere every text is whole, because
- * the reader may be a program.
+ * the reader may be a program. Of several spaces in a row, all but the first are written as `␣`.
  */
 #ifndef HOLDFAST_CLI_TABLE_H
 #define HOLDFAST_CLI_TABLE_H
@@ -22,7 +22,7 @@ struct table_column {
 struct table {
     const struct table_column *columns; /* borrowed */
     size_t count;
-    size_t widths[TABLE_COLUMNS_MAX]; /* in characters */
+    size_t widths[TABLE_COLUMNS_MAX]; /* in columns of the terminal */
 };
 
 void table_init(struct table *table, const struct table_column *columns, size_t count);

@@ -5,6 +5,7 @@
 #include "text.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <pwd.h>
 #include <string.h>
 #include <time.h>
@@ -81,12 +82,29 @@ const char *text_state(enum hf_state state)
     return "free";
 }
 
+/* Returns the user's name, or NULL if it has none. The result is valid until the next call. The
+ * last user is remembered, because a listing asks for the same one again and again, and a directory
+ * service may answer slowly. */
+static const char *user_name(int64_t uid)
+{
+    static char name[LOGIN_NAME_MAX];
+    static int64_t known = -1;
+
+    if (uid != known) {
+        const struct passwd *user = getpwuid((uid_t)uid);
+
+        (void)snprintf(name, sizeof(name), "%s", user != NULL ? user->pw_name : "");
+        known = uid;
+    }
+    return name[0] != '\0' ? name : NULL;
+}
+
 void text_write_user(FILE *out, int64_t uid)
 {
-    const struct passwd *user = uid >= 0 ? getpwuid((uid_t)uid) : NULL;
+    const char *name = uid >= 0 ? user_name(uid) : NULL;
 
-    if (user != NULL) {
-        text_write_clean(out, user->pw_name, 0);
+    if (name != NULL) {
+        (void)text_write_clean(out, name, 0);
     } else if (uid >= 0) {
         fprintf(out, "%" PRId64, uid);
     } else {

@@ -9,6 +9,7 @@
 #include "../suite_main.h"
 #include "json.h"
 #include "options.h"
+#include "table.h"
 #include "text.h"
 #include "text/utf8.h"
 
@@ -250,6 +251,49 @@ START_TEST(test_text_unseen)
 }
 END_TEST
 
+/* Widths are those of the terminal, a long text is cut, and a name with several spaces cannot look
+ * like two columns. */
+START_TEST(test_table)
+{
+    static const struct table_column columns[] = {{"NAME", 4}, {"HOST", 0}};
+    static const struct {
+        const char *name;
+        size_t width; /* of the first column, or 0: as wide as the name needs */
+        const char *line;
+    } cases[] = {
+        {"jobs", 0, "jobs  a\n"},
+        {"job", 0, "job   a\n"},
+        {"日本語", 0, "日本語  a\n"},         /* 2 columns each */
+        {"Ze\u0301ro", 0, "Ze\u0301ro  a\n"}, /* the accent has no column of its own */
+        {"x  y   z", 0, "x ␣y ␣␣z  a\n"},
+        {"abcdefgh", 5, "abcd…  a\n"},
+        {"日本語", 5, "日本…  a\n"},
+        {"日本語", 4, "日…   a\n"}, /* the second one has no room */
+    };
+    struct table table;
+
+    for (size_t index = 0; index < sizeof(cases) / sizeof(cases[0]); index++) {
+        char name[32];
+        char host[] = "a";
+        char *row[] = {name, host};
+        char *text = NULL;
+        size_t size = 0;
+        FILE *out = open_memstream(&text, &size);
+
+        (void)snprintf(name, sizeof(name), "%s", cases[index].name);
+        table_init(&table, columns, 2);
+        table_measure(&table, row);
+        if (cases[index].width > 0) {
+            table.widths[0] = cases[index].width;
+        }
+        table_write_row(&table, row, out);
+        fclose(out);
+        ck_assert_str_eq(text, cases[index].line);
+        free(text);
+    }
+}
+END_TEST
+
 START_TEST(test_exit_codes)
 {
     static const struct {
@@ -285,6 +329,7 @@ int main(void)
     tcase_add_test(parts, test_text_duration);
     tcase_add_test(parts, test_text_clean);
     tcase_add_test(parts, test_text_unseen);
+    tcase_add_test(parts, test_table);
     tcase_add_test(parts, test_exit_codes);
     suite_add_tcase(suite, parts);
     return suite_run(suite);
