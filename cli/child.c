@@ -16,6 +16,22 @@
 
 #include "cli.h"
 
+/* Gives the descriptor for progress the number that it has in CMD. The descriptor of this number was
+ * another one's when the number was chosen. It is the report's now, if it was closed in between. */
+static bool inherit_progress(const struct child_options *options, int *report_fd)
+{
+    if (options->progress_fd < 0) {
+        return true;
+    }
+    if (options->progress_fd == options->progress_number) {
+        return fcntl(options->progress_fd, F_SETFD, 0) == 0;
+    }
+    if (*report_fd == options->progress_number) {
+        *report_fd = fcntl(*report_fd, F_DUPFD_CLOEXEC, options->progress_number + 1);
+    }
+    return dup2(options->progress_fd, options->progress_number) >= 0;
+}
+
 /* Runs in the child. Only async-signal-safe calls are allowed, because at the fork another thread
  * of the parent may have held a mutex of libc. */
 static _Noreturn void child_exec(const struct child_options *options, pid_t parent, int go_fd,
@@ -43,7 +59,7 @@ static _Noreturn void child_exec(const struct child_options *options, pid_t pare
     if (options->terminal->from_start) {
         (void)tcsetpgrp(options->terminal->fd, getpgrp());
     }
-    if (options->progress_fd >= 0 && fcntl(options->progress_fd, F_SETFD, 0) != 0) {
+    if (!inherit_progress(options, &report_fd)) {
         goto fail;
     }
     if (sigprocmask(SIG_SETMASK, options->mask, NULL) != 0) {

@@ -20,6 +20,7 @@ struct child_options {
     const struct terminal *terminal;
     /* the descriptor for reports of progress, which CMD inherits; -1: none */
     int progress_fd;
+    int progress_number; /* its number in CMD */
 };
 
 struct child {

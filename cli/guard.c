@@ -502,6 +502,20 @@ static int command_start(struct guard *guard, const struct child_options *option
     return child_go(options, &child);
 }
 
+/* Returns the number that the descriptor gets in CMD. Debian's sh takes only one digit in `>&N`, so
+ * a longer number is replaced by that of another descriptor, if CMD does not inherit that one. */
+static int number_in_command(int fd)
+{
+    for (int other = STDERR_FILENO + 1; fd > 9 && other <= 9; other++) {
+        int flags = fcntl(other, F_GETFD);
+
+        if (flags >= 0 && (flags & FD_CLOEXEC) != 0) {
+            return other;
+        }
+    }
+    return fd;
+}
+
 static int guard_start(struct guard *guard)
 {
     struct child_options child = {
@@ -520,7 +534,8 @@ static int guard_start(struct guard *guard)
         }
         guard->fds[FD_PROGRESS].fd = progress[0];
         child.progress_fd = progress[1];
-        snprintf(number, sizeof(number), "%d", progress[1]);
+        child.progress_number = number_in_command(progress[1]);
+        snprintf(number, sizeof(number), "%d", child.progress_number);
         if (setenv("HOLDFAST_PROGRESS_FD", number, 1) != 0) {
             return cli_fail("lock", "HOLDFAST_PROGRESS_FD", HF_ENOMEM);
         }

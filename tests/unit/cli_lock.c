@@ -411,6 +411,20 @@ START_TEST(test_progress)
 }
 END_TEST
 
+/* Debian's sh takes one digit in `>&N`, also when `holdfast` inherits so many descriptors that its own
+ * ones begin at 9. */
+START_TEST(test_progress_number_of_one_digit)
+{
+    struct ran ran;
+
+    run_inherited = 6;
+    run_command("", "lock --max-stall 1h a -- sh -c 'echo >&$HOLDFAST_PROGRESS_FD; exit 8'", &ran);
+    run_inherited = 0;
+    ck_assert_str_eq(ran.err, "");
+    ck_assert_int_eq(ran.status, 8);
+}
+END_TEST
+
 START_TEST(test_no_progress)
 {
     struct ran ran;
@@ -841,6 +855,7 @@ int main(void)
     tcase_add_test(lock, test_stalled_holdfast);
     tcase_add_test(lock, test_progress);
     tcase_add_test(lock, test_no_progress);
+    tcase_add_test(lock, test_progress_number_of_one_digit);
     tcase_add_test(lock, test_dies_with_holdfast);
     tcase_add_test(lock, test_group_dies_with_holdfast);
     tcase_add_test(lock, test_group_dies_with_guard);

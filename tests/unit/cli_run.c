@@ -56,6 +56,8 @@ static void split(char *line, char **words)
     words[count] = NULL;
 }
 
+unsigned run_inherited;
+
 void run_start(struct run *run, const char *fake, const char *line)
 {
     char *words[RUN_WORDS_MAX];
@@ -85,8 +87,11 @@ void run_start(struct run *run, const char *fake, const char *line)
         setpgid(0, 0);
         setenv("HOLDFAST_FAKE", setting, 1);
         if (dup2(open("/dev/null", O_RDONLY | O_CLOEXEC), 0) < 0 || dup2(out[1], 1) < 0 ||
-            dup2(err[1], 2) < 0) {
+            dup2(err[1], 2) < 0 || close_range(STDERR_FILENO + 1, ~0U, 0) != 0) {
             _exit(99);
+        }
+        for (unsigned i = 0; i < run_inherited; i++) {
+            (void)open("/dev/null", O_RDONLY);
         }
         execv(words[0], words);
         _exit(99);

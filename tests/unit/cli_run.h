@@ -30,6 +30,10 @@ struct ran {
     char log[RUN_TEXT_SIZE];
 };
 
+/* How many descriptors the command inherits beside the standard ones. It inherits none of the test's
+ * own. */
+extern unsigned run_inherited;
+
 /* Starts `holdfast WORDS`. `line` is split at spaces; a word 'in quotes' may have spaces. `fake` is
  * the value of HOLDFAST_FAKE, to which the log is added. */
 void run_start(struct run *run, const char *fake, const char *line);
