@@ -16,8 +16,8 @@
 
 #include "cli.h"
 
-/* Gives the descriptor for progress the number that it has in CMD. The descriptor of this number was
- * another one's when the number was chosen. It is the report's now, if it was closed in between. */
+/* Gives the descriptor for progress the number that it has in CMD. When the number was chosen, a
+ * descriptor of the parent had it. If that one was closed since then, the report may have it now. */
 static bool inherit_progress(const struct child_options *options, int *report_fd)
 {
     if (options->progress_fd < 0) {

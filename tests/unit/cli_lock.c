@@ -411,7 +411,7 @@ START_TEST(test_progress)
 }
 END_TEST
 
-/* Debian's sh takes one digit in `>&N`, also when `holdfast` inherits so many descriptors that its own
+/* Debian's sh takes one digit in `>&N`. Here `holdfast` inherits so many descriptors that its own
  * ones begin at 9. */
 START_TEST(test_progress_number_of_one_digit)
 {
