@@ -17,7 +17,7 @@
 #include "cli.h"
 
 /* Gives the descriptor for progress the number that it has in CMD. When the number was chosen, a
- * descriptor of the parent had it. If that one was closed since then, the report may have it now. */
+ * descriptor of the parent had it. If that one was closed since then, the report may have it. */
 static bool inherit_progress(const struct child_options *options, int *report_fd)
 {
     if (options->progress_fd < 0) {
