@@ -256,12 +256,20 @@ static void await(hf_client *client, const bool *flag)
     pthread_mutex_unlock(&client->mutex);
 }
 
+/* Says whether the lock is held, and until when. Another thread may be in hf_remaining_ns(). */
+static void set_hold(hf_lock *lock, bool held, int64_t end_ns)
+{
+    pthread_mutex_lock(&lock->client->mutex);
+    lock->held = held;
+    lock->end_ns = end_ns;
+    pthread_mutex_unlock(&lock->client->mutex);
+}
+
 static void begin(hf_lock *lock, struct hf_hold *out)
 {
     int64_t lease_ms = is_set("late") ? 0 : number("lease_ms");
 
-    lock->held = true;
-    lock->end_ns = now_ns() + (lease_ms > 0 ? lease_ms : 3600000) * 1000000;
+    set_hold(lock, true, now_ns() + (lease_ms > 0 ? lease_ms : 3600000) * 1000000);
     if (out != NULL) {
         *out = (struct hf_hold){.token = lock->token, .deadline_ns = lock->end_ns};
     }
@@ -305,7 +313,7 @@ int hf_release(hf_lock *lock)
     const struct timespec pause = {.tv_nsec = 300000000};
 
     log_call("release %s", lock->name);
-    lock->held = false;
+    set_hold(lock, false, lock->end_ns);
     move(lock->client, &lock->client->released);
     if (is_set("slow")) {
         nanosleep(&pause, NULL);
@@ -320,7 +328,7 @@ int hf_progress(hf_lock *lock)
 {
     log_call("progress %s", lock->name);
     if (is_set("stall") || is_set("late")) {
-        lock->end_ns = now_ns() + number("lease_ms") * 1000000;
+        set_hold(lock, lock->held, now_ns() + number("lease_ms") * 1000000);
     }
     return 0;
 }
@@ -362,7 +370,10 @@ int hf_why(hf_lock *lock, struct hf_reason *out)
 
 int64_t hf_remaining_ns(const hf_lock *lock)
 {
-    return lock->held ? lock->end_ns - now_ns() : 0;
+    pthread_mutex_lock(&lock->client->mutex);
+    int64_t remaining_ns = lock->held ? lock->end_ns - now_ns() : 0;
+    pthread_mutex_unlock(&lock->client->mutex);
+    return remaining_ns;
 }
 
 int hf_sequencer(hf_lock *lock, char *buf, size_t size)
@@ -415,7 +426,7 @@ int hf_next_event(hf_client *client, struct hf_event *out)
     }
     client->lost_told = true;
     out->lock = &client->locks[0];
-    out->lock->end_ns = now_ns();
+    set_hold(out->lock, out->lock->held, now_ns());
     return 1;
 }
 
