@@ -624,18 +624,25 @@ START_TEST(test_guard_stands_apart)
 }
 END_TEST
 
+/* Returns whether the process is stopped, or will be when it next has a processor. */
 static bool is_stopped(pid_t pid)
 {
+    const unsigned long long stop = 1ULL << (SIGSTOP - 1);
     char path[64];
-    char text[128] = "";
+    char text[2048] = "";
+    const char *state;
+    const char *pending;
     int fd;
 
-    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+    snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
     fd = open(path, O_RDONLY | O_CLOEXEC);
     ck_assert_int_ge(fd, 0);
     ck_assert_int_ge(read(fd, text, sizeof(text) - 1), 0);
     close(fd);
-    return strstr(text, ") T ") != NULL;
+    state = strstr(text, "State:\t");
+    pending = strstr(text, "ShdPnd:\t");
+    ck_assert(state != NULL && pending != NULL);
+    return state[7] == 'T' || (strtoull(pending + 8, NULL, 16) & stop) != 0;
 }
 
 START_TEST(test_stopped_guard_goes_on)
@@ -649,8 +656,10 @@ START_TEST(test_stopped_guard_goes_on)
     read_numbers(&run, pids, 2);
     guard = guard_of(run.pid);
     kill(guard, SIGSTOP);
-    run_sleep_ms(200); /* the stop takes a moment; holdfast then continues the guard */
-    for (int64_t start = run_now_ms(); is_stopped(guard); run_sleep_ms(5)) {
+    /* holdfast continues it. The stop begins a moment after the signal is no longer pending, so one
+     * look is not enough. */
+    for (int64_t start = run_now_ms(), looks = 0; looks < 10; run_sleep_ms(10)) {
+        looks = is_stopped(guard) ? 0 : looks + 1;
         ck_assert_int_lt(run_now_ms() - start, GONE_GUARD_MS);
     }
     kill(run.pid, SIGKILL);
