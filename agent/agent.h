@@ -92,12 +92,12 @@ struct agent {
     bool adopted;                 /* [start] whether the previous agent's session goes on */
     /* The cores. Only the loop's thread uses them, or the keeper's thread at the times that
      * run/keeper.h names. */
-    struct names *names;    /* [start] */
-    struct quorum *quorum;  /* [start] NULL: an observer */
-    struct host *host;      /* [start] */
-    struct gossip *gossip;  /* [start] NULL: this agent does not listen */
-    struct renewal renewal; /* [start, later the driver] */
-    struct driver *driver;  /* [run/loop.c] */
+    struct names *names;     /* [start] */
+    struct quorum *quorum;   /* [start] NULL: an observer */
+    struct host *host;       /* [start] */
+    struct gossip *gossip;   /* [start] NULL: this agent does not listen */
+    struct renewal *renewal; /* [start] */
+    struct driver *driver;   /* [run/loop.c] */
     /* The parts. Only a part's own code writes the pointer to it. */
     struct loop *loop;
     struct start *start;

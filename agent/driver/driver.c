@@ -264,7 +264,7 @@ static struct message *with_own_header(struct driver *driver, const struct messa
     if (driver->config.quorum != NULL) {
         quorum_header(driver->config.quorum, message->kind, copy);
     } else {
-        message_copy(copy, &driver->config.renewal->header);
+        message_copy(copy, renewal_header(driver->config.renewal));
         copy->kind = message->kind;
         copy->commit = driver->commit;
     }
@@ -381,7 +381,7 @@ static bool is_stalled(struct driver *driver, int64_t now_ns)
 {
     const struct driver_operations *operations = &driver->config.operations;
     int64_t took_ns = now_ns - driver->turn_ns;
-    if (driver->turn_ns == 0 || took_ns <= driver->config.renewal->config.session_ttl_ns / 3) {
+    if (driver->turn_ns == 0 || took_ns <= renewal_ttl_ns(driver->config.renewal) / 3) {
         return false;
     }
     driver->turn_ns = now_ns;

@@ -118,7 +118,7 @@ void driver_see_voters(struct driver *driver)
         return;
     }
     int64_t now_ns = driver_clock_ns(driver);
-    bool young = now_ns - driver->started_ns < config->renewal->config.session_ttl_ns;
+    bool young = now_ns - driver->started_ns < renewal_ttl_ns(config->renewal);
     uint32_t up = 0;
     uint32_t heard = 0;
     uint32_t refused = refused_voters(driver);

@@ -230,9 +230,9 @@ static void tell_disk(const struct agent *agent, struct hfi_facts_builder *build
     }
     tell_room(builder, "state_dir_free", agent->state_fd);
     const struct recent *took = disk_took(agent);
-    tell_number(builder, "flushes", to_int64(took->count));
-    if (took->count > 0) {
-        tell_number(builder, "flush_last_ns", took->last_ns);
+    tell_number(builder, "flushes", to_int64(recent_count(took)));
+    if (recent_count(took) > 0) {
+        tell_number(builder, "flush_last_ns", recent_last_ns(took));
         tell_number(builder, "flush_worst_ns", recent_worst_ns(took));
     }
     tell_number(builder, "flush_pending_ns", age_ns(disk_begun_ns(agent)));
@@ -267,24 +267,25 @@ static void count_partitions(const struct agent *agent, uint32_t counts[MESSAGE_
 static void tell_voter(const struct agent *agent, uint32_t voter, struct hfi_facts_builder *builder)
 {
     const struct message_agent *name = &agent->host_config.voters[voter];
-    const struct pace *pace = renewal_pace(&agent->renewal, voter);
+    const struct pace *pace = renewal_pace(agent->renewal, voter);
+    const struct recent *round_trip = pace_round_trip(pace);
+    const struct pace_rate rate = pace_rate(pace);
     bool self = voter == agent->host_config.self;
     add(builder, name, "self", self, NULL);
-    add(builder, name, "answered_age_ns", age_ns(renewal_answered_ns(&agent->renewal, voter)),
-        NULL);
+    add(builder, name, "answered_age_ns", age_ns(renewal_answered_ns(agent->renewal, voter)), NULL);
     add(builder, name, "rules_differ", driver_rules_differ(agent->driver, voter), NULL);
     add(builder, name, "starts_over", driver_starts_over(agent->driver, voter), NULL);
-    if (pace->round_trip.count > 0) {
-        add(builder, name, "round_trip_ns", pace->round_trip.last_ns, NULL);
-        add(builder, name, "round_trip_worst_ns", recent_worst_ns(&pace->round_trip), NULL);
+    if (recent_count(round_trip) > 0) {
+        add(builder, name, "round_trip_ns", recent_last_ns(round_trip), NULL);
+        add(builder, name, "round_trip_worst_ns", recent_worst_ns(round_trip), NULL);
     }
     if (!self) {
         add(builder, name, "connected", peers_connected(agent, name), peers_why_down(agent, name));
         add(builder, name, "version", 0, peers_release(agent, name));
     }
-    if (!self && pace->measured) {
-        add(builder, name, "clock_low_ppm", pace->low_ppm, NULL);
-        add(builder, name, "clock_high_ppm", pace->high_ppm, NULL);
+    if (!self && rate.measured) {
+        add(builder, name, "clock_low_ppm", rate.low_ppm, NULL);
+        add(builder, name, "clock_high_ppm", rate.high_ppm, NULL);
     }
 }
 

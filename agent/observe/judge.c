@@ -59,10 +59,10 @@ void judge_destroy(struct agent *agent)
 static void collect_session(const struct agent *agent, int64_t now_ns,
                             struct judgement_facts *facts)
 {
-    int64_t deadline_ns = renewal_deadline_ns(&agent->renewal);
+    int64_t deadline_ns = renewal_deadline_ns(agent->renewal);
     facts->session_ttl_ns = agent->config.session_ttl_ns;
     facts->max_drift_percent = agent->config.max_drift_percent;
-    facts->session = renewal_state(&agent->renewal, now_ns);
+    facts->session = renewal_state(agent->renewal, now_ns);
     facts->was_safe = deadline_ns != 0;
     facts->session_ended = host_counts(agent->host)->sessions_lost > 0;
     facts->remaining_ns = deadline_ns != 0 ? deadline_ns - now_ns : 0;
@@ -93,8 +93,8 @@ static void collect_voters(const struct agent *agent, int64_t now_ns, struct jud
     facts->voter_count = config->voter_count;
     for (uint32_t i = 0; i < config->voter_count; i++) {
         const struct message_agent *name = &config->voters[i];
-        const struct pace *pace = renewal_pace(&agent->renewal, i);
-        bool answers = renewal_voter_up(&agent->renewal, i, now_ns);
+        const struct pace *pace = renewal_pace(agent->renewal, i);
+        bool answers = renewal_voter_up(agent->renewal, i, now_ns);
         facts->voters[i] = (struct judgement_voter){
             .name = agent->config.voters[i].name,
             .self = i == config->self,
@@ -104,8 +104,8 @@ static void collect_voters(const struct agent *agent, int64_t now_ns, struct jud
             .rules_differ = driver_rules_differ(agent->driver, i),
             .connected = peers_connected(agent, name),
             .why_down = peers_why_down(agent, name),
-            .round_trip_worst_ns = recent_worst_ns(&pace->round_trip),
-            .clock_least_ppm = answers && pace->measured ? pace_least_ppm(pace) : 0,
+            .round_trip_worst_ns = recent_worst_ns(pace_round_trip(pace)),
+            .clock_least_ppm = answers ? pace_least_ppm(pace) : 0,
         };
     }
 }
@@ -129,9 +129,8 @@ static void collect_files(const struct agent *agent, struct texts *texts,
     }
     facts->disk_free = agent->judged->disk_free;
     facts->disk_inodes = agent->judged->disk_inodes;
-    const struct recent *took = disk_took(agent);
     int64_t begun_ns = disk_begun_ns(agent);
-    facts->flush_worst_ns = took->count > 0 ? recent_worst_ns(took) : -1;
+    facts->flush_worst_ns = recent_worst_ns(disk_took(agent));
     facts->flush_pending_ns = begun_ns != 0 ? clock_boottime_ns() - begun_ns : -1;
     facts->state_dir = agent->config.state_dir;
     facts->state_dir_open = fstat(agent->state_fd, &status) == 0 &&

@@ -44,7 +44,7 @@ static void collect_voters(const struct agent *agent, int64_t now_ns, struct met
     driver_voters(agent->driver, &voters);
     metrics->voter_count = config->voter_count;
     for (uint32_t i = 0; i < config->voter_count; i++) {
-        int64_t answered_ns = renewal_answered_ns(&agent->renewal, i);
+        int64_t answered_ns = renewal_answered_ns(agent->renewal, i);
         metrics->voters[i] = (struct metrics_voter){
             .name = agent->config.voters[i].name,
             .self = i == config->self,
@@ -78,7 +78,7 @@ static void collect(struct agent *agent)
     const struct regions_counts counts = regions_counts(agent);
     struct web *web = agent->web;
     int64_t now_ns = clock_boottime_ns();
-    int64_t deadline_ns = renewal_deadline_ns(&agent->renewal);
+    int64_t deadline_ns = renewal_deadline_ns(agent->renewal);
     survey(web, agent, now_ns);
     judge(agent, &web->judgement);
     web->metrics = (struct metrics){
@@ -87,10 +87,10 @@ static void collect(struct agent *agent)
         .agent = agent->config.agent,
         .role = agent->host_config.role,
         .uptime_ns = now_ns - seen.began_ns,
-        .session = renewal_state(&agent->renewal, now_ns),
+        .session = renewal_state(agent->renewal, now_ns),
         .was_safe = deadline_ns != 0,
         .judgement = &web->judgement,
-        .epoch = renewal_epoch(&agent->renewal),
+        .epoch = renewal_epoch(agent->renewal),
         .remaining_ns = deadline_ns != 0 ? deadline_ns - now_ns : 0,
         .astray = seen.clock_astray,
         .tls_end_s = agent->peers != NULL ? peers_view(agent).tls_end_s : 0,
@@ -100,7 +100,7 @@ static void collect(struct agent *agent)
         .voting = agent->quorum != NULL ? &web->voting : NULL,
         .driver = driver_counts(agent->driver),
         .commits = driver_commits(agent->driver),
-        .round_trip = &agent->renewal.round_trip,
+        .round_trip = renewal_round_trips(agent->renewal),
         .turn = seen.turn,
         .interruptions = seen.interruptions,
         .stalls = seen.stalls,

@@ -460,7 +460,7 @@ static void log_voter(const struct peer_agent *peer, enum log_level level, const
 static void look_at_clock_of(const struct agent *agent, struct peer_agent *peer, uint32_t voter,
                              bool answers, int64_t now_ns)
 {
-    const struct pace *pace = renewal_pace(&agent->renewal, voter);
+    const struct pace *pace = renewal_pace(agent->renewal, voter);
     int64_t max_ppm = (int64_t)agent->config.max_drift_percent * PPM_OF_PERCENT;
     enum pace_news news = pace_look(&peer->clock, pace, answers, max_ppm, now_ns);
     char text[192];
@@ -468,7 +468,7 @@ static void look_at_clock_of(const struct agent *agent, struct peer_agent *peer,
         snprintf(text, sizeof(text),
                  "its clock runs %s than this host's, by %lld ppm at least; max_drift allows for "
                  "%lld, and leases rest on that",
-                 pace->low_ppm > 0 ? "faster" : "slower", (long long)pace_least_ppm(pace),
+                 pace_rate(pace).low_ppm > 0 ? "faster" : "slower", (long long)pace_least_ppm(pace),
                  (long long)max_ppm);
         log_voter(peer, LOG_LEVEL_WARN, "clock_differs", text);
     } else if (news == PACE_WELL_AGAIN) {
@@ -490,7 +490,7 @@ static void look_at_voter(struct agent *agent, uint32_t voter, int64_t now_ns)
     bool stood = seen.stall_ns > agent->config.session_ttl_ns / 3;
     int64_t since_ns = stood && seen.stalled_ns > peer->up_ns ? seen.stalled_ns : peer->up_ns;
     bool long_so = now_ns - since_ns > agent->config.session_ttl_ns;
-    bool answers = renewal_voter_up(&agent->renewal, voter, now_ns);
+    bool answers = renewal_voter_up(agent->renewal, voter, now_ns);
     bool starts_over = up && !answers && driver_starts_over(agent->driver, voter);
     /* A voter that was silent before the stall is still taken for silent. */
     bool silent = up && !answers && !starts_over && (long_so || peer->silent);

@@ -484,7 +484,7 @@ static bool make_driver(struct agent *agent)
 {
     struct driver_config config = {.host = agent->host,
                                    .quorum = agent->quorum,
-                                   .renewal = &agent->renewal,
+                                   .renewal = agent->renewal,
                                    .gossip = agent->gossip,
                                    .self = agent->host_config.agent,
                                    .store_id = {agent->meta.store_id[0], agent->meta.store_id[1]},
@@ -592,7 +592,7 @@ static bool is_safe(const struct agent *agent)
 {
     bool ready = agent->config.voter_count > 1 || agent->quorum == NULL ||
                  quorum_ready(agent->quorum);
-    return ready && renewal_state(&agent->renewal, clock_boottime_ns()) == RENEWAL_SAFE;
+    return ready && renewal_state(agent->renewal, clock_boottime_ns()) == RENEWAL_SAFE;
 }
 
 #define START_TIMEOUT_MAX_NS INT64_C(10000000000)
@@ -681,7 +681,7 @@ static void log_serving(const struct agent *agent)
     if (agent->config.listen[0] != '\0') {
         log_text(&line, "listen", agent->config.listen);
     }
-    log_unsigned(&line, "epoch", renewal_epoch(&agent->renewal));
+    log_unsigned(&line, "epoch", renewal_epoch(agent->renewal));
     log_unsigned(&line, "survivors", clients_survivors(agent));
     log_text(&line, "version", HF_VERSION);
     log_end(&line);

@@ -73,6 +73,7 @@ struct start {
     struct block quorum;
     struct block host;
     struct block gossip;
+    struct block renewal;
     struct message_rules rules; /* the rules of the cell, as configured */
     struct hfi_kernel kernel;   /* the host core's calls of the kernel */
     uint64_t region_rows;       /* bit i: the store has a row for the region of namespace i */
@@ -184,6 +185,7 @@ static void release_cores(struct agent *agent)
     unmap_block(&start->quorum);
     unmap_block(&start->names);
     unmap_block(&start->gossip);
+    unmap_block(&start->renewal);
     regions_close_files(agent);
 }
 
@@ -325,7 +327,7 @@ static bool map_gossip(struct agent *agent)
     return true;
 }
 
-/* Maps the table of names, the host core and, for a voter, the quorum core. */
+/* Maps the table of names, the host core, the renewal and, for a voter, the quorum core. */
 static int map_cores(struct agent *agent)
 {
     struct quorum_config config;
@@ -342,7 +344,8 @@ static int map_cores(struct agent *agent)
     }
     if (map_block(&agent->start->names, names_size(name_count)) == NULL ||
         (voter && map_block(&agent->start->quorum, quorum_size(&config.limits)) == NULL) ||
-        map_block(&agent->start->host, host_size(&agent->host_config)) == NULL) {
+        map_block(&agent->start->host, host_size(&agent->host_config)) == NULL ||
+        map_block(&agent->start->renewal, renewal_size()) == NULL) {
         return fail(agent, AGENT_EXIT_UNAVAILABLE, "out of memory: %s", strerror(errno));
     }
     agent->names = names_init(agent->start->names.memory, name_count, clock_random());
@@ -405,7 +408,7 @@ static void make_renewal(struct agent *agent)
     if (agent->quorum != NULL) {
         quorum_header(agent->quorum, MESSAGE_RENEW, &header);
     }
-    renewal_init(&agent->renewal, &config, &header);
+    agent->renewal = renewal_init(agent->start->renewal.memory, &config, &header);
 }
 
 /* Compares the configured rules of the cell with those that the store has had since the agent first

@@ -492,9 +492,12 @@ static void make_driver(const struct message_rules *rules, const struct message 
                                      .asks_epoch = box->voter_count > 1,
                                      .rules = message_rules_digest(rules),
                                      .advertise = "tcp://box:1"};
+    memcpy(renewal.voters, box->voters, sizeof(box->voters));
+    box->renewal_memory = pages_take(renewal_size());
+    box->renewal = renewal_init(box->renewal_memory, &renewal, header);
     struct driver_config config = {.host = box->host,
                                    .quorum = box->quorum,
-                                   .renewal = &box->renewal,
+                                   .renewal = box->renewal,
                                    .gossip = box->gossip,
                                    .self = box->name,
                                    .voter_count = box->voter_count,
@@ -509,11 +512,8 @@ static void make_driver(const struct message_rules *rules, const struct message 
                                                   .session = operation_session,
                                                   .now_ns = operation_now,
                                                   .random = operation_random}};
-    memcpy(renewal.voters, box->voters, sizeof(box->voters));
     memcpy(config.voters, box->voters, sizeof(box->voters));
     memcpy(config.store_id, box->disk.store_id, sizeof(config.store_id));
-    memset(&box->renewal, 0, sizeof(box->renewal));
-    renewal_init(&box->renewal, &renewal, header);
     box->driver = driver_create(&config);
     HF_CHECK(box->driver != NULL);
 }
@@ -527,8 +527,10 @@ static void drop_cores(void)
     pages_drop(box->names_memory, names_size(NAMES));
     pages_drop(box->quorum_memory, quorum_size(&quorum_limits));
     pages_drop(box->gossip_memory, gossip_size(&gossip_limits));
+    pages_drop(box->renewal_memory, renewal_size());
     box->driver = NULL;
     box->host_memory = box->names_memory = box->quorum_memory = box->gossip_memory = NULL;
+    box->renewal_memory = NULL;
 }
 
 /* Begins a new session as agent/run/start.c does: its epoch is durable, and the old region is

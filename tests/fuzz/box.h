@@ -102,11 +102,12 @@ struct box {
     void *host_memory;
     void *quorum_memory;
     void *gossip_memory;
+    void *renewal_memory;
     struct names *names;
     struct host *host;
     struct quorum *quorum;
     struct gossip *gossip;
-    struct renewal renewal;
+    struct renewal *renewal;
     struct driver *driver;
     const struct driver_batch *flying;
     bool slow_disk;

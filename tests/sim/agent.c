@@ -275,8 +275,8 @@ static void renewal_make(struct sim_agent *agent, const struct message_rules *ru
     for (uint32_t i = 0; i < world.voters; i++) {
         config.voters[i] = world.agents[i].name;
     }
-    memset(&agent->renewal, 0, sizeof(agent->renewal));
-    renewal_init(&agent->renewal, &config, header);
+    agent->renewal = renewal_init(
+        keep(&agent->renewal_memory, &agent->renewal_bytes, renewal_size()), &config, header);
 }
 
 /* Gives the agent gossip, if the cell has it. Only one cell in four does, because no lock depends
@@ -302,7 +302,7 @@ static void driver_make(struct sim_agent *agent, const struct message_rules *rul
 {
     struct driver_config config = {.host = agent->host,
                                    .quorum = agent->quorum,
-                                   .renewal = &agent->renewal,
+                                   .renewal = agent->renewal,
                                    .gossip = agent->gossip,
                                    .self = agent->name,
                                    .voter_count = world.voters,
@@ -785,6 +785,7 @@ void agent_free(struct sim_agent *agent)
     free(agent->quorum_memory);
     free(agent->host_memory);
     free(agent->gossip_memory);
+    free(agent->renewal_memory);
     fiber_free(&agent->fiber);
     *agent = (struct sim_agent){.index = agent->index};
 }

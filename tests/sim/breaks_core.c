@@ -6,10 +6,10 @@
  */
 #include <string.h>
 
-#include "core/session/renewal.h"
 #include "quorum/members.h"
 #include "quorum/queues_private.h"
 #include "quorum/sessions_private.h"
+#include "session/renewal_private.h"
 #include "sim.h"
 
 uint32_t real_rules_majority(const struct quorum *quorum);

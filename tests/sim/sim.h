@@ -262,12 +262,13 @@ struct sim_agent {
     void *quorum_memory;
     void *host_memory;
     void *gossip_memory;
-    size_t names_bytes, quorum_bytes, host_bytes, gossip_bytes;
+    void *renewal_memory;
+    size_t names_bytes, quorum_bytes, host_bytes, gossip_bytes, renewal_bytes;
     struct names *names;
     struct quorum *quorum; /* NULL: the agent is an observer */
     struct host *host;
     struct gossip *gossip; /* NULL: the cell has no gossip */
-    struct renewal renewal;
+    struct renewal *renewal;
     struct hfi_kernel kernel;
 };
 

@@ -3,12 +3,13 @@
 
 #include <check.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "driver_host.h"
 
 struct driver *driver;
-struct renewal renewal;
+struct renewal *renewal;
 int64_t now_ns;
 enum message_voter_status status_of_b = MESSAGE_STATUS_VOTING;
 char trace[4096];
@@ -268,6 +269,7 @@ void land(const char *error)
 }
 
 struct message last_sent;
+uint64_t last_renewal_id;
 
 static void send_one(void *arg, const struct message_agent *to, const struct message *message)
 {
@@ -276,6 +278,9 @@ static void send_one(void *arg, const struct message_agent *to, const struct mes
     snprintf(who, sizeof(who), "%.*s:", (int)to->length, to->text);
     note_about(who, word_of(message->kind));
     message_copy(&last_sent, message);
+    if (message->kind == MESSAGE_RENEW) {
+        last_renewal_id = message->as.renew.renewal_id;
+    }
 }
 
 static void learn(void *arg, const struct message_agent *agent, const char *address)
@@ -336,7 +341,6 @@ void make_driver(bool observer)
                                             .max_drift_percent = 10};
     struct message header;
     struct driver_config config = {.quorum = observer ? NULL : (struct quorum *)&now_ns,
-                                   .renewal = &renewal,
                                    .voter_count = 3,
                                    .operations = {.act = act,
                                                   .send = send_one,
@@ -360,7 +364,9 @@ void make_driver(bool observer)
     config.self = names[observer ? 3 : 0];
     message_zero(&header);
     header.from = config.self;
-    renewal_init(&renewal, &renewal_config, &header);
+    free(renewal);
+    renewal = renewal_init(malloc(renewal_size()), &renewal_config, &header);
+    config.renewal = renewal;
     driver = driver_create(&config);
     ck_assert_ptr_nonnull(driver);
     driver_start(driver, 1, false);

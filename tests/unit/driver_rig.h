@@ -24,13 +24,14 @@ struct driver_disk {
 
 /* make_driver() makes these anew for each test. */
 extern struct driver *driver;
-extern struct renewal renewal;
+extern struct renewal *renewal;
 extern int64_t now_ns;
 extern struct message_agent names[5]; /* a, b, c are voters; o, p are observers */
 extern struct driver_disk disk;
 extern char trace[4096];         /* the events in their order, one word each */
 extern struct message last_sent; /* the latest message to another agent */
-extern int64_t logged_number;    /* the number in the latest line of the log */
+extern uint64_t last_renewal_id;
+extern int64_t logged_number; /* the number in the latest line of the log */
 /* the first letters of the agents in the core's events QUORUM_REACHED, in the order of these
  * events */
 extern char reached[8];

@@ -13,8 +13,11 @@ foreach(part names message heap acceptor session quorum shares queue takeover ha
     set_tests_properties(${part} PROPERTIES LABELS "unit;asan")
 endforeach()
 
-# This test starts at round numbers that no real cell reaches.
-target_include_directories(test_full PRIVATE ${PROJECT_SOURCE_DIR}/agent/core)
+# One of these tests starts at round numbers that no real cell reaches, the other at chosen rates of
+# a clock. So they look into a module's struct.
+foreach(part full pace)
+    target_include_directories(test_${part} PRIVATE ${PROJECT_SOURCE_DIR}/agent/core)
+endforeach()
 
 # The core calls only mem* and the assertion hook. Sanitizers and coverage counters insert other
 # calls, so such builds have no such test.

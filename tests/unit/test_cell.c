@@ -41,7 +41,8 @@ struct lock_model {
 };
 
 struct host_model {
-    struct renewal renewal;
+    void *renewal_memory;
+    struct renewal *renewal;
     struct action items[RENEWAL_ACTIONS];
     struct actions actions;
     uint32_t epoch;
@@ -215,8 +216,8 @@ static void host_start(struct world *world, uint32_t node)
     cell_header(world->cell, node, MESSAGE_RENEW, &header);
     memset(host->locks, 0, sizeof(host->locks));
     host->actions = (struct actions){.items = host->items, .capacity = RENEWAL_ACTIONS};
-    renewal_init(&host->renewal, &config, &header);
-    renewal_start(&host->renewal, ++host->epoch, false, world->cell->now_ns,
+    host->renewal = renewal_init(host->renewal_memory, &config, &header);
+    renewal_start(host->renewal, ++host->epoch, false, world->cell->now_ns,
                   cell_random(world->cell), &host->actions);
     flush(world, node);
 }
@@ -246,7 +247,7 @@ static void check_exclusion(struct world *world)
         for (uint32_t i = 0; i < world->cell->config.voter_count; i++) {
             const struct host_model *host = &world->hosts[i];
             holders += world->cell->nodes[i].up && host->locks[lock].want == HOLDING &&
-                       renewal_state(&host->renewal, world->cell->now_ns) == RENEWAL_SAFE;
+                       renewal_state(host->renewal, world->cell->now_ns) == RENEWAL_SAFE;
         }
         HOT_ASSERT_UINT(holders, <=, 1);
     }
@@ -284,7 +285,7 @@ static void use_token(struct world *world, uint32_t node, uint32_t lock)
     struct host_model *host = &world->hosts[node];
     struct lock_model *model = &host->locks[lock];
     if (model->want != HOLDING ||
-        renewal_state(&host->renewal, world->cell->now_ns) != RENEWAL_SAFE) {
+        renewal_state(host->renewal, world->cell->now_ns) != RENEWAL_SAFE) {
         return;
     }
     uint64_t token = model->token_next++;
@@ -300,7 +301,7 @@ static void host_receive(void *arg, uint32_t node, const struct message *message
     uint32_t lock = 0;
     switch (message->kind) {
     case MESSAGE_RENEW_ACK:
-        renewal_acked(&host->renewal, message, world->cell->now_ns, &host->actions);
+        renewal_acked(host->renewal, message, world->cell->now_ns, &host->actions);
         flush(world, node);
         break;
     case MESSAGE_GRANT:
@@ -338,9 +339,9 @@ static void host_act(struct world *world, uint32_t node)
 {
     struct cell *cell = world->cell;
     struct host_model *host = &world->hosts[node];
-    renewal_tick(&host->renewal, cell->now_ns, &host->actions);
+    renewal_tick(host->renewal, cell->now_ns, &host->actions);
     flush(world, node);
-    if (renewal_state(&host->renewal, cell->now_ns) == RENEWAL_LOST) {
+    if (renewal_state(host->renewal, cell->now_ns) == RENEWAL_LOST) {
         host_start(world, node);
         return;
     }
@@ -447,6 +448,8 @@ static void run(uint32_t voters, uint64_t seed)
     cell->tap = see;
     cell->tap_arg = world;
     for (uint32_t i = 0; i < voters; i++) {
+        world->hosts[i].renewal_memory = malloc(renewal_size());
+        ck_assert_ptr_nonnull(world->hosts[i].renewal_memory);
         start_node(world, i);
     }
     for (uint32_t step = 0; step < CHAOS_MS / STEP_MS; step++) {
@@ -474,6 +477,9 @@ static void run(uint32_t voters, uint64_t seed)
         }
     }
     cell_destroy(cell);
+    for (uint32_t i = 0; i < voters; i++) {
+        free(world->hosts[i].renewal_memory);
+    }
     free(world->proposals);
     free(world);
 }

@@ -174,9 +174,9 @@ int64_t host_next_tick_ns(const struct host *host)
 
 /* ---- the driver under test ---- */
 
-static struct renewal renewal;
+static struct renewal *renewal;
 static struct quorum *quorum;
-static void *memory[2];
+static void *memory[3];
 static bool hang_up_on_reply;
 
 static void act(void *arg, const struct host_action *action, const unsigned char *bytes)
@@ -265,7 +265,7 @@ static void lend(void *arg)
         driver_keep_begin(driver);
         driver_keep(driver);
         driver_keep_end(driver);
-        ck_assert_int_eq(renewal_state(&renewal, now_ns), RENEWAL_SAFE);
+        ck_assert_int_eq(renewal_state(renewal, now_ns), RENEWAL_SAFE);
     }
 }
 
@@ -277,7 +277,7 @@ static void take_back(void *arg)
 static void prolong(void *arg, uint32_t epoch, int64_t deadline_ns)
 {
     (void)arg;
-    ck_assert_uint_eq(epoch, renewal_epoch(&renewal));
+    ck_assert_uint_eq(epoch, renewal_epoch(renewal));
     ck_assert_int_eq(deadline_ns, promised_ns);
     ck_assert_int_gt(deadline_ns, now_ns);
     note("prolong");
@@ -307,12 +307,13 @@ static void set_up_with(uint32_t epoch)
     now_ns = 100000000000;
     memory[0] = calloc(1, names_size(1000));
     memory[1] = calloc(1, quorum_size(&limits));
+    memory[2] = calloc(1, renewal_size());
     struct names *names = names_init(memory[0], 1000, 1);
     quorum = quorum_init(memory[1], &quorum_config, names);
     quorum_header(quorum, MESSAGE_RENEW, &header);
-    renewal_init(&renewal, &renewal_config, &header);
+    renewal = renewal_init(memory[2], &renewal_config, &header);
     struct driver_config config = {.quorum = quorum,
-                                   .renewal = &renewal,
+                                   .renewal = renewal,
                                    .self = self,
                                    .store_id = {1, 2},
                                    .voter_count = 1,
@@ -340,7 +341,7 @@ static void set_up_with(uint32_t epoch)
     driver_start(driver, epoch, false);
     ck_assert_ptr_null(driver_failed(driver));
     ck_assert(quorum_ready(quorum));
-    ck_assert_int_eq(renewal_state(&renewal, now_ns), RENEWAL_SAFE);
+    ck_assert_int_eq(renewal_state(renewal, now_ns), RENEWAL_SAFE);
 }
 
 static void set_up(void)
@@ -353,6 +354,7 @@ static void tear_down(void)
     driver_destroy(driver);
     free(memory[0]);
     free(memory[1]);
+    free(memory[2]);
 }
 
 static void frame(uint32_t client, const char *letters)
@@ -552,7 +554,7 @@ START_TEST(renewals_go_on)
         now_ns = driver_next_ns(driver);
         driver_tick(driver);
         driver_flush(driver);
-        ck_assert_int_eq(renewal_state(&renewal, now_ns), RENEWAL_SAFE);
+        ck_assert_int_eq(renewal_state(renewal, now_ns), RENEWAL_SAFE);
     }
     ck_assert_uint_eq(disk.commits, 0); /* a renewal costs no flush */
     ck_assert_ptr_null(strstr(trace, "lost"));
@@ -574,7 +576,7 @@ START_TEST(the_session_is_kept_while_the_host_core_is_held_up)
     ck_assert_int_eq(strncmp(trace, "promise lease1", strlen("promise lease1")), 0);
     driver_flush(driver);
     ck_assert_ptr_null(strstr(trace, "lost"));
-    ck_assert_uint_eq(renewal_epoch(&renewal), 1);
+    ck_assert_uint_eq(renewal_epoch(renewal), 1);
 }
 END_TEST
 
@@ -585,7 +587,7 @@ START_TEST(a_lost_session_is_followed_by_a_durable_new_one)
     driver_stalled(driver);
     driver_tick(driver);
     driver_flush(driver);
-    while (renewal_state(&renewal, now_ns) != RENEWAL_SAFE) {
+    while (renewal_state(renewal, now_ns) != RENEWAL_SAFE) {
         now_ns = driver_next_ns(driver);
         driver_tick(driver);
         driver_flush(driver);
@@ -593,7 +595,7 @@ START_TEST(a_lost_session_is_followed_by_a_durable_new_one)
     ck_assert_int_eq(strncmp(trace, "lease1lost epoch2 commit promise lease2",
                              strlen("lease1lost epoch2 commit promise lease2")),
                      0);
-    ck_assert_uint_eq(renewal_epoch(&renewal), 2);
+    ck_assert_uint_eq(renewal_epoch(renewal), 2);
 }
 END_TEST
 
@@ -656,7 +658,7 @@ END_TEST
 START_TEST(what_is_a_stall_within_a_turn)
 {
     driver_turn(driver, now_ns);
-    let_pass(renewal.config.session_ttl_ns / 3);
+    let_pass(renewal_ttl_ns(renewal) / 3);
     ck_assert(!driver_turn(driver, 0));
     ck_assert_int_eq(stalled_ns, 0);
     other_has_lock(1);

@@ -391,9 +391,9 @@ static void answer_of_b(enum message_kind kind, enum message_voter_status status
     message.kind = kind;
     message.from = names[1];
     if (kind == MESSAGE_RENEW_ACK) {
-        message.as.renew_ack.agent = renewal.header.from;
+        message.as.renew_ack.agent = renewal_header(renewal)->from;
         message.as.renew_ack.epoch = 1;
-        message.as.renew_ack.renewal_id = renewal.last_id;
+        message.as.renew_ack.renewal_id = last_renewal_id;
     } else {
         message.as.hello.status = status;
         message.as.hello.rules.voter_count = 3;
@@ -484,7 +484,7 @@ static void answer_renewal(unsigned voter, bool extended)
     message.from = names[voter];
     message.as.renew_ack.agent = names[0];
     message.as.renew_ack.epoch = 1;
-    message.as.renew_ack.renewal_id = renewal.last_id;
+    message.as.renew_ack.renewal_id = last_renewal_id;
     message.as.renew_ack.extended = extended;
     driver_received(driver, &message);
 }
@@ -494,7 +494,7 @@ static void answer_renewal(unsigned voter, bool extended)
 START_TEST(while_the_host_core_is_held_up_renewals_go_on)
 {
     struct message_agent *b = &names[1];
-    now_ns += renewal.config.session_ttl_ns / 2;
+    now_ns += renewal_ttl_ns(renewal) / 2;
     driver_keep_begin(driver);
     driver_keep(driver);
     ck_assert_str_eq(trace, "b:renew c:renew kept:renew");
@@ -508,10 +508,10 @@ START_TEST(while_the_host_core_is_held_up_renewals_go_on)
     driver_received_gossip(driver, b, "x", 1);
     driver_link(driver, b, false);
     ck_assert_str_eq(trace, "");
-    ck_assert_int_eq(renewal_deadline_ns(&renewal), 0);
+    ck_assert_int_eq(renewal_deadline_ns(renewal), 0);
     answer_renewal(1, true);
     answer_renewal(2, true);
-    ck_assert_int_gt(renewal_deadline_ns(&renewal), now_ns);
+    ck_assert_int_gt(renewal_deadline_ns(renewal), now_ns);
     driver_keep_end(driver);
     ck_assert_str_eq(trace, "");
     driver_flush(driver); /* the driver now learns of the broken link */

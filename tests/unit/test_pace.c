@@ -3,7 +3,7 @@
 #include <stdint.h>
 
 #include "../suite_main.h"
-#include "core/session/pace.h"
+#include "session/pace_private.h"
 
 #define MS INT64_C(1000000)
 #define SECOND INT64_C(1000000000)
@@ -41,13 +41,13 @@ static const int64_t rates_ppm[] = {0, 40, -40, 100000, -100000, 2000000};
 START_TEST(the_rate_lies_between_the_bounds)
 {
     play(rates_ppm[_i], 20, 100);
-    ck_assert(pace.measured);
-    ck_assert_int_le(pace.low_ppm, rates_ppm[_i] + 1);
-    ck_assert_int_ge(pace.high_ppm, rates_ppm[_i] - 1);
+    ck_assert(pace.rate.measured);
+    ck_assert_int_le(pace.rate.low_ppm, rates_ppm[_i] + 1);
+    ck_assert_int_ge(pace.rate.high_ppm, rates_ppm[_i] - 1);
     /* Each of two readings is uncertain by a round trip of at most 40 ms, and the readings are at
      * least 30 s apart. This makes 2,700 ppm between the bounds. A clock that runs three times as
      * fast has bounds three times as far apart. */
-    ck_assert_int_le(pace.high_ppm - pace.low_ppm, 3 * 2700);
+    ck_assert_int_le(pace.rate.high_ppm - pace.rate.low_ppm, 3 * 2700);
     ck_assert_int_le(recent_worst_ns(&pace.round_trip), 40 * MS);
     ck_assert_int_ge(recent_worst_ns(&pace.round_trip), 20 * MS);
 }
@@ -66,11 +66,11 @@ START_TEST(what_makes_no_sense_is_left_out)
     }
     ck_assert_int_eq(recent_worst_ns(&pace.round_trip), -1);
     play(0, 20, 5);
-    int64_t low_ppm = pace.low_ppm;
+    int64_t low_ppm = pace.rate.low_ppm;
     struct pace_reading back = {
         .sent_ns = 600 * SECOND, .received_ns = 600 * SECOND + MS, .there_ns = SECOND};
     pace_add(&pace, 7, &back); /* the voter's clock went back, so no rate follows */
-    ck_assert_int_eq(pace.low_ppm, low_ppm);
+    ck_assert_int_eq(pace.rate.low_ppm, low_ppm);
 }
 END_TEST
 
@@ -80,14 +80,14 @@ START_TEST(another_process_is_measured_anew)
     struct pace_reading fresh = {
         .sent_ns = 700 * SECOND, .received_ns = 700 * SECOND + MS, .there_ns = 3 * SECOND};
     pace_add(&pace, 8, &fresh);
-    ck_assert(!pace.measured);
+    ck_assert(!pace.rate.measured);
     fresh.sent_ns += 10 * SECOND;
     fresh.received_ns += 10 * SECOND;
     fresh.there_ns += 10 * SECOND;
     pace_add(&pace, 8, &fresh);
-    ck_assert(pace.measured);
-    ck_assert_int_le(pace.low_ppm, 0);
-    ck_assert_int_ge(pace.high_ppm, 0);
+    ck_assert(pace.rate.measured);
+    ck_assert_int_le(pace.rate.low_ppm, 0);
+    ck_assert_int_ge(pace.rate.high_ppm, 0);
 }
 END_TEST
 
@@ -123,9 +123,9 @@ static void look(int64_t from, int64_t to, bool answers)
 
 static void set_rate(int64_t low_ppm, int64_t high_ppm)
 {
-    pace.measured = true;
-    pace.low_ppm = low_ppm;
-    pace.high_ppm = high_ppm;
+    pace.rate.measured = true;
+    pace.rate.low_ppm = low_ppm;
+    pace.rate.high_ppm = high_ppm;
 }
 
 START_TEST(a_clock_that_is_off_is_told_once)
@@ -159,7 +159,7 @@ START_TEST(who_does_not_answer_is_neither_off_nor_well)
     look(110, 111, true);
     ck_assert_uint_eq(differ, 1);
     look(111, 200, false);
-    pace.measured = false; /* another process of the agent, with the same clock */
+    pace.rate.measured = false; /* another process of the agent, with the same clock */
     look(200, 202, true);
     ck_assert_uint_eq(well, 0);
     set_rate(200000, 300000);

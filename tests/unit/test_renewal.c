@@ -1,6 +1,7 @@
 /* The host's side of its session: until when its lease is in force. The lease begins at the sending
  * of a renewal, not at the arrival of its answer (a bug of etcd's Go client). */
 #include <check.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "../suite_main.h"
@@ -13,7 +14,7 @@ static const int64_t TTL = 3000 * MS;
 static const int64_t LEASE = 2700 * MS; /* shorter than the ttl by 10 % */
 static const int64_t GRACE = 1000 * MS;
 
-static struct renewal renewal;
+static struct renewal *renewal;
 static struct action items[RENEWAL_ACTIONS];
 static struct actions actions;
 static int64_t now;
@@ -38,9 +39,10 @@ static void start(uint32_t voters, bool adopted)
     }
     now = 5000 * MS;
     actions = (struct actions){.items = items, .capacity = RENEWAL_ACTIONS};
-    renewal_init(&renewal, &config, &header);
-    ck_assert_int_eq(renewal_next_tick_ns(&renewal, now), INT64_MAX);
-    renewal_start(&renewal, 4, adopted, now, 12345, &actions);
+    free(renewal);
+    renewal = renewal_init(malloc(renewal_size()), &config, &header);
+    ck_assert_int_eq(renewal_next_tick_ns(renewal, now), INT64_MAX);
+    renewal_start(renewal, 4, adopted, now, 12345, &actions);
 }
 
 /* Returns the id of the latest renewal to a voter, or 0 if there is none. Empties the list of
@@ -77,7 +79,7 @@ static void ack_as(uint32_t voter, uint64_t id, bool extended, uint32_t dead_epo
     message.as.renew_ack.echo.issued_ns = now;
     message.as.renew_ack.extended = extended;
     message.as.renew_ack.dead_epoch = dead_epoch;
-    renewal_acked(&renewal, &message, now, &actions);
+    renewal_acked(renewal, &message, now, &actions);
 }
 
 static void ack(uint32_t voter, uint64_t id, bool extended)
@@ -87,16 +89,16 @@ static void ack(uint32_t voter, uint64_t id, bool extended)
 
 static uint64_t next_round(uint32_t voter)
 {
-    now = renewal_next_tick_ns(&renewal, now);
+    now = renewal_next_tick_ns(renewal, now);
     actions.count = 0;
-    renewal_tick(&renewal, now, &actions);
+    renewal_tick(renewal, now, &actions);
     return sent(voter);
 }
 
 START_TEST(two_renewals_make_it_safe)
 {
     start(1, false);
-    ck_assert_int_eq(renewal_state(&renewal, now), RENEWAL_JEOPARDY);
+    ck_assert_int_eq(renewal_state(renewal, now), RENEWAL_JEOPARDY);
     uint64_t first = sent(0);
     actions.count = 0;
     now += 10 * MS;
@@ -110,13 +112,13 @@ START_TEST(two_renewals_make_it_safe)
     now += 700 * MS;
     ack(0, second, true);
     ck_assert_uint_eq(actions.count, 0);
-    ck_assert_int_eq(renewal_deadline_ns(&renewal), sent_ns + LEASE);
-    ck_assert_int_eq(renewal_state(&renewal, sent_ns + LEASE - 1), RENEWAL_SAFE);
-    ck_assert_int_eq(renewal_state(&renewal, sent_ns + LEASE), RENEWAL_JEOPARDY);
-    ck_assert_int_eq(renewal_state(&renewal, sent_ns + LEASE + GRACE - 1), RENEWAL_JEOPARDY);
-    ck_assert_int_eq(renewal_state(&renewal, sent_ns + LEASE + GRACE), RENEWAL_LOST);
-    ck_assert(renewal_voter_up(&renewal, 0, now));
-    ck_assert(!renewal_voter_up(&renewal, 0, now + TTL + 1));
+    ck_assert_int_eq(renewal_deadline_ns(renewal), sent_ns + LEASE);
+    ck_assert_int_eq(renewal_state(renewal, sent_ns + LEASE - 1), RENEWAL_SAFE);
+    ck_assert_int_eq(renewal_state(renewal, sent_ns + LEASE), RENEWAL_JEOPARDY);
+    ck_assert_int_eq(renewal_state(renewal, sent_ns + LEASE + GRACE - 1), RENEWAL_JEOPARDY);
+    ck_assert_int_eq(renewal_state(renewal, sent_ns + LEASE + GRACE), RENEWAL_LOST);
+    ck_assert(renewal_voter_up(renewal, 0, now));
+    ck_assert(!renewal_voter_up(renewal, 0, now + TTL + 1));
 }
 END_TEST
 
@@ -126,20 +128,20 @@ START_TEST(lease_is_what_a_majority_extended)
     int64_t first_ns = now;
     uint64_t first = sent(0);
     ack(0, first, true);
-    ck_assert_int_eq(renewal_deadline_ns(&renewal), 0);
+    ck_assert_int_eq(renewal_deadline_ns(renewal), 0);
     ack(1, first, true);
-    ck_assert_int_eq(renewal_deadline_ns(&renewal), first_ns + LEASE);
+    ck_assert_int_eq(renewal_deadline_ns(renewal), first_ns + LEASE);
     uint64_t second = next_round(2);
     int64_t second_ns = now;
     ck_assert_int_eq(second_ns, first_ns + TTL / 3);
     ack(2, second, true);
-    ck_assert_int_eq(renewal_deadline_ns(&renewal), first_ns + LEASE);
+    ck_assert_int_eq(renewal_deadline_ns(renewal), first_ns + LEASE);
     ack(2, second, true); /* a second answer of the same voter makes no majority */
-    ck_assert_int_eq(renewal_deadline_ns(&renewal), first_ns + LEASE);
+    ck_assert_int_eq(renewal_deadline_ns(renewal), first_ns + LEASE);
     ack(1, second, false); /* this voter received the renewal, but did not extend the session */
-    ck_assert_int_eq(renewal_deadline_ns(&renewal), first_ns + LEASE);
+    ck_assert_int_eq(renewal_deadline_ns(renewal), first_ns + LEASE);
     ack(0, second, true);
-    ck_assert_int_eq(renewal_deadline_ns(&renewal), second_ns + LEASE);
+    ck_assert_int_eq(renewal_deadline_ns(renewal), second_ns + LEASE);
 }
 END_TEST
 
@@ -151,8 +153,8 @@ START_TEST(who_is_not_safe_tries_more_often)
     ck_assert_int_eq(now, first_ns + TTL / 12);
     ack(0, sent(0), true);
     ack(1, sent(1), true);
-    ck_assert_int_eq(renewal_state(&renewal, now), RENEWAL_SAFE);
-    ck_assert_int_eq(renewal_next_tick_ns(&renewal, now), now + TTL / 3);
+    ck_assert_int_eq(renewal_state(renewal, now), RENEWAL_SAFE);
+    ck_assert_int_eq(renewal_next_tick_ns(renewal, now), now + TTL / 3);
 }
 END_TEST
 
@@ -165,9 +167,9 @@ START_TEST(strange_answers_count_for_nothing)
     ack_as(0, id, true, 0, 3);
     ack_as(0, id, true, 0, 5);
     ack(7, id, true);
-    ck_assert_int_eq(renewal_deadline_ns(&renewal), 0);
+    ck_assert_int_eq(renewal_deadline_ns(renewal), 0);
     ack(0, id, true);
-    ck_assert_int_ne(renewal_deadline_ns(&renewal), 0);
+    ck_assert_int_ne(renewal_deadline_ns(renewal), 0);
 }
 END_TEST
 
@@ -201,13 +203,13 @@ START_TEST(who_is_connected_anew_is_renewed_with)
     }
     for (uint32_t round = 0; round < 2; round++) {
         actions.count = 0;
-        renewal_link(&renewal, 1, true, now, &actions);
+        renewal_link(renewal, 1, true, now, &actions);
         ck_assert_uint_eq(actions.count, 1);
         ck_assert_uint_ne(sent(1), 0);
         ack(1, sent(1), false);
         ck_assert_uint_eq(actions.count, 2);
         ack(1, sent(1), true);
-        renewal_link(&renewal, 1, true, now, &actions);
+        renewal_link(renewal, 1, true, now, &actions);
         ck_assert_uint_eq(actions.count, 2);
         do {
             (void)next_round(1);
@@ -215,13 +217,13 @@ START_TEST(who_is_connected_anew_is_renewed_with)
         } while (actions.count != 3);
     }
     /* In jeopardy all voters get a renewal as soon as any voter connects. */
-    now = renewal_deadline_ns(&renewal);
+    now = renewal_deadline_ns(renewal);
     actions.count = 0;
-    renewal_tick(&renewal, now, &actions);
+    renewal_tick(renewal, now, &actions);
     actions.count = 0;
-    renewal_link(&renewal, 1, true, now, &actions);
+    renewal_link(renewal, 1, true, now, &actions);
     ck_assert_uint_eq(actions.count, 0);
-    renewal_tick(&renewal, now, &actions);
+    renewal_tick(renewal, now, &actions);
     ck_assert_uint_eq(actions.count, 3);
 }
 END_TEST
@@ -234,25 +236,25 @@ START_TEST(up_is_who_answered_since_it_was_connected)
     for (uint32_t voter = 0; voter < 3; voter++) {
         ack(voter, sent(voter), true);
     }
-    ck_assert(renewal_voter_up(&renewal, 1, now));
-    int64_t round_ns = renewal_next_tick_ns(&renewal, now);
+    ck_assert(renewal_voter_up(renewal, 1, now));
+    int64_t round_ns = renewal_next_tick_ns(renewal, now);
     now += 1 * MS;
     int64_t connected_ns = now;
-    renewal_link(&renewal, 1, true, now, &actions);
-    ck_assert(!renewal_voter_up(&renewal, 1, now));
-    ck_assert(renewal_voter_up(&renewal, 2, now));
+    renewal_link(renewal, 1, true, now, &actions);
+    ck_assert(!renewal_voter_up(renewal, 1, now));
+    ck_assert(renewal_voter_up(renewal, 2, now));
     for (int64_t count = 1; now + TTL / 12 < round_ns; count++) {
         ck_assert_uint_ne(next_round(1), 0);
         ck_assert_uint_eq(actions.count, 1); /* no other voter gets a renewal */
         ck_assert_int_eq(now, connected_ns + count * TTL / 12);
     }
-    ck_assert(!renewal_voter_up(&renewal, 1, now));
+    ck_assert(!renewal_voter_up(renewal, 1, now));
     ack(1, sent(1), true);
-    ck_assert(renewal_voter_up(&renewal, 1, now));
-    ck_assert_int_eq(renewal_next_tick_ns(&renewal, now), round_ns);
+    ck_assert(renewal_voter_up(renewal, 1, now));
+    ck_assert_int_eq(renewal_next_tick_ns(renewal, now), round_ns);
     /* A voter that never answers gets early renewals for one ttl. A voter that is not connected
      * gets none. */
-    renewal_link(&renewal, 1, true, now, &actions);
+    renewal_link(renewal, 1, true, now, &actions);
     connected_ns = now;
     uint32_t alone = 0;
     while (now < connected_ns + 2 * TTL) {
@@ -263,10 +265,10 @@ START_TEST(up_is_who_answered_since_it_was_connected)
     }
     ck_assert_uint_ge(alone, 8);
     ck_assert_uint_le(alone, 12);
-    ck_assert_int_gt(renewal_next_tick_ns(&renewal, now), now + TTL / 12);
-    renewal_link(&renewal, 1, true, now, &actions);
-    renewal_link(&renewal, 1, false, now, &actions);
-    ck_assert_int_gt(renewal_next_tick_ns(&renewal, now), now + TTL / 12);
+    ck_assert_int_gt(renewal_next_tick_ns(renewal, now), now + TTL / 12);
+    renewal_link(renewal, 1, true, now, &actions);
+    renewal_link(renewal, 1, false, now, &actions);
+    ck_assert_int_gt(renewal_next_tick_ns(renewal, now), now + TTL / 12);
 }
 END_TEST
 
@@ -274,7 +276,7 @@ START_TEST(jeopardy_ends_in_time_or_never)
 {
     start(1, false);
     ack(0, sent(0), true);
-    int64_t deadline_ns = renewal_deadline_ns(&renewal);
+    int64_t deadline_ns = renewal_deadline_ns(renewal);
     uint64_t id = 0;
     int64_t sent_ns = 0;
     while (now < deadline_ns) {
@@ -283,18 +285,18 @@ START_TEST(jeopardy_ends_in_time_or_never)
             sent_ns = now;
         }
     }
-    ck_assert_int_eq(renewal_state(&renewal, now), RENEWAL_JEOPARDY);
+    ck_assert_int_eq(renewal_state(renewal, now), RENEWAL_JEOPARDY);
     ack(0, id, true);
-    ck_assert_int_eq(renewal_state(&renewal, now), RENEWAL_SAFE);
-    ck_assert_int_eq(renewal_deadline_ns(&renewal), sent_ns + LEASE);
+    ck_assert_int_eq(renewal_state(renewal, now), RENEWAL_SAFE);
+    ck_assert_int_eq(renewal_deadline_ns(renewal), sent_ns + LEASE);
     id = next_round(0);
-    now = renewal_deadline_ns(&renewal) + GRACE;
+    now = renewal_deadline_ns(renewal) + GRACE;
     ack(0, id, true); /* the answer comes too late, and extends nothing */
-    ck_assert_int_eq(renewal_state(&renewal, now), RENEWAL_LOST);
+    ck_assert_int_eq(renewal_state(renewal, now), RENEWAL_LOST);
     actions.count = 0;
-    renewal_tick(&renewal, now + TTL, &actions);
+    renewal_tick(renewal, now + TTL, &actions);
     ck_assert_uint_eq(actions.count, 0);
-    ck_assert_int_eq(renewal_state(&renewal, 5000 * MS), RENEWAL_LOST);
+    ck_assert_int_eq(renewal_state(renewal, 5000 * MS), RENEWAL_LOST);
 }
 END_TEST
 
@@ -307,22 +309,22 @@ START_TEST(dead_when_a_majority_says_so)
     }
     id = next_round(0);
     ack_as(0, id, false, 4, 4);
-    ck_assert_int_eq(renewal_state(&renewal, now), RENEWAL_SAFE);
+    ck_assert_int_eq(renewal_state(renewal, now), RENEWAL_SAFE);
     ack_as(1, id, false, 3, 4); /* the voter reports that it has marked an older epoch */
-    ck_assert_int_eq(renewal_state(&renewal, now), RENEWAL_SAFE);
+    ck_assert_int_eq(renewal_state(renewal, now), RENEWAL_SAFE);
     ack_as(1, id, false, 4, 4);
-    ck_assert_int_eq(renewal_state(&renewal, now), RENEWAL_LOST);
-    ck_assert_int_eq(renewal_next_tick_ns(&renewal, now), INT64_MAX);
+    ck_assert_int_eq(renewal_state(renewal, now), RENEWAL_LOST);
+    ck_assert_int_eq(renewal_next_tick_ns(renewal, now), INT64_MAX);
 }
 END_TEST
 
 START_TEST(adopted_session_is_lost_if_nobody_renews_it)
 {
     start(1, true);
-    ck_assert_int_eq(renewal_state(&renewal, now + TTL + GRACE - 1), RENEWAL_JEOPARDY);
-    ck_assert_int_eq(renewal_state(&renewal, now + TTL + GRACE), RENEWAL_LOST);
+    ck_assert_int_eq(renewal_state(renewal, now + TTL + GRACE - 1), RENEWAL_JEOPARDY);
+    ck_assert_int_eq(renewal_state(renewal, now + TTL + GRACE), RENEWAL_LOST);
     start(1, false);
-    ck_assert_int_eq(renewal_state(&renewal, now + 100 * TTL), RENEWAL_JEOPARDY);
+    ck_assert_int_eq(renewal_state(renewal, now + 100 * TTL), RENEWAL_JEOPARDY);
 }
 END_TEST
 
@@ -336,16 +338,16 @@ START_TEST(an_epoch_that_the_voters_know_is_not_begun_again)
     ck_assert_uint_eq(items[0].as.send.message.as.renew.epoch, 0);
     ack_as(0, id, false, 4, 0);
     ack_as(0, id, false, 9, 0); /* a second answer of the same voter makes no majority */
-    ck_assert_int_eq(renewal_state(&renewal, now), RENEWAL_JEOPARDY);
+    ck_assert_int_eq(renewal_state(renewal, now), RENEWAL_JEOPARDY);
     /* this is an answer about epoch 4, not about the highest epoch */
     ack_as(1, id, true, 0, 4);
-    ck_assert_int_eq(renewal_state(&renewal, now), RENEWAL_JEOPARDY);
+    ck_assert_int_eq(renewal_state(renewal, now), RENEWAL_JEOPARDY);
     ack_as(2, id, false, 1, 0);
-    ck_assert_int_eq(renewal_state(&renewal, now), RENEWAL_LOST);
-    ck_assert_uint_eq(renewal_epoch(&renewal), 9);
+    ck_assert_int_eq(renewal_state(renewal, now), RENEWAL_LOST);
+    ck_assert_uint_eq(renewal_epoch(renewal), 9);
     actions.count = 0;
     /* this process began the epoch, so it need not ask */
-    renewal_start(&renewal, 10, false, now, 1, &actions);
+    renewal_start(renewal, 10, false, now, 1, &actions);
     ck_assert_uint_eq(items[0].as.send.message.as.renew.epoch, 10);
     asks_epoch = false;
 }
@@ -365,7 +367,7 @@ START_TEST(an_epoch_that_nobody_knows_begins_when_a_majority_said_so)
     ck_assert_int_eq(items[0].as.send.message.as.renew.echo.issued_ns, 5000 * MS);
     ack(0, id, true);
     ack(2, id, true);
-    ck_assert_int_eq(renewal_state(&renewal, now), RENEWAL_SAFE);
+    ck_assert_int_eq(renewal_state(renewal, now), RENEWAL_SAFE);
     asks_epoch = false;
     start(3, true);
     ck_assert_uint_eq(items[0].as.send.message.as.renew.epoch, 4);
@@ -379,30 +381,30 @@ START_TEST(a_clock_that_is_astray_ends_the_lease)
     ack(0, sent(0), false);
     uint64_t id = sent(0);
     ack(0, id, true);
-    ck_assert_int_eq(renewal_state(&renewal, now), RENEWAL_SAFE);
+    ck_assert_int_eq(renewal_state(renewal, now), RENEWAL_SAFE);
     now += 100 * MS;
-    renewal_clock(&renewal, true, now);
-    ck_assert_int_eq(renewal_state(&renewal, now), RENEWAL_JEOPARDY);
-    ck_assert_int_eq(renewal_deadline_ns(&renewal), now);
-    ck_assert_int_eq(renewal_next_tick_ns(&renewal, now), now);
+    renewal_clock(renewal, true, now);
+    ck_assert_int_eq(renewal_state(renewal, now), RENEWAL_JEOPARDY);
+    ck_assert_int_eq(renewal_deadline_ns(renewal), now);
+    ck_assert_int_eq(renewal_next_tick_ns(renewal, now), now);
     id = next_round(0); /* the voters still get renewals from this host */
     ck_assert_uint_ne(id, 0);
     actions.count = 0;
     now += 10 * MS;
     ack(0, id, true);
-    ck_assert_int_eq(renewal_state(&renewal, now), RENEWAL_JEOPARDY);
+    ck_assert_int_eq(renewal_state(renewal, now), RENEWAL_JEOPARDY);
     id = next_round(0);
-    renewal_clock(&renewal, false, now + 10 * MS);
+    renewal_clock(renewal, false, now + 10 * MS);
     now += 20 * MS;
     ack(0, id, true); /* the renewal was sent before the clock was well again */
-    ck_assert_int_eq(renewal_state(&renewal, now), RENEWAL_JEOPARDY);
+    ck_assert_int_eq(renewal_state(renewal, now), RENEWAL_JEOPARDY);
     id = next_round(0);
     int64_t sent_ns = now;
     ack(0, id, true);
-    ck_assert_int_eq(renewal_deadline_ns(&renewal), sent_ns + LEASE);
-    renewal_clock(&renewal, true, now + MS);
-    ck_assert_int_eq(renewal_state(&renewal, now + MS + GRACE - 1), RENEWAL_JEOPARDY);
-    ck_assert_int_eq(renewal_state(&renewal, now + MS + GRACE), RENEWAL_LOST);
+    ck_assert_int_eq(renewal_deadline_ns(renewal), sent_ns + LEASE);
+    renewal_clock(renewal, true, now + MS);
+    ck_assert_int_eq(renewal_state(renewal, now + MS + GRACE - 1), RENEWAL_JEOPARDY);
+    ck_assert_int_eq(renewal_state(renewal, now + MS + GRACE), RENEWAL_LOST);
 }
 END_TEST
 

@@ -1,5 +1,5 @@
 /* Round trips and clock rates of other agents: see core/session/pace.h. */
-#include "core/session/pace.h"
+#include "pace_private.h"
 
 static const int64_t second_ns = 1000000000;
 static const int64_t minute_ns = 60000000000;
@@ -21,6 +21,16 @@ void recent_add(struct recent *recent, int64_t now_ns, int64_t took_ns)
     if (took_ns > recent->worst_ns[0]) {
         recent->worst_ns[0] = took_ns;
     }
+}
+
+uint64_t recent_count(const struct recent *recent)
+{
+    return recent->count;
+}
+
+int64_t recent_last_ns(const struct recent *recent)
+{
+    return recent->last_ns;
 }
 
 int64_t recent_worst_ns(const struct recent *recent)
@@ -46,9 +56,9 @@ static void measure(struct pace *pace, const struct pace_reading *now)
     if (least_ns < second_ns || there_ns < 0) {
         return; /* too early to tell, or an answer that arrived out of order */
     }
-    pace->low_ppm = ppm_of(there_ns, most_ns);
-    pace->high_ppm = ppm_of(there_ns, least_ns);
-    pace->measured = true;
+    pace->rate = (struct pace_rate){.measured = true,
+                                    .low_ppm = ppm_of(there_ns, most_ns),
+                                    .high_ppm = ppm_of(there_ns, least_ns)};
 }
 
 void pace_add(struct pace *pace, uint64_t incarnation, const struct pace_reading *reading)
@@ -62,7 +72,7 @@ void pace_add(struct pace *pace, uint64_t incarnation, const struct pace_reading
         /* The first reading of another process. Its host may have been booted since the last
          * reading. */
         pace->incarnation = incarnation;
-        pace->measured = false;
+        pace->rate.measured = false;
         pace->bases[0] = *reading;
         pace->base_count = 1;
         return;
@@ -75,16 +85,28 @@ void pace_add(struct pace *pace, uint64_t incarnation, const struct pace_reading
     }
 }
 
+const struct recent *pace_round_trip(const struct pace *pace)
+{
+    return &pace->round_trip;
+}
+
+struct pace_rate pace_rate(const struct pace *pace)
+{
+    return pace->rate;
+}
+
 int64_t pace_least_ppm(const struct pace *pace)
 {
-    int64_t slower_ppm = pace->high_ppm < 0 ? -pace->high_ppm : 0;
-    return pace->low_ppm > 0 ? pace->low_ppm : slower_ppm;
+    const struct pace_rate *rate = &pace->rate;
+    int64_t slower_ppm = rate->high_ppm < 0 ? -rate->high_ppm : 0;
+    int64_t least_ppm = rate->low_ppm > 0 ? rate->low_ppm : slower_ppm;
+    return rate->measured ? least_ppm : 0;
 }
 
 enum pace_news pace_look(struct pace_watch *watch, const struct pace *pace, bool answers,
                          int64_t max_ppm, int64_t now_ns)
 {
-    bool known = answers && pace->measured;
+    bool known = answers && pace->rate.measured;
     bool differs = known && pace_least_ppm(pace) > max_ppm;
     if (differs && !watch->differs) {
         watch->since_ns = now_ns;

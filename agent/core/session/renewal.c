@@ -5,7 +5,7 @@
  * remembered, because a lease is counted from the time when the acknowledged renewal was sent. An
  * acknowledgement of a forgotten round extends nothing.
  */
-#include "core/session/renewal.h"
+#include "renewal_private.h"
 
 #include <string.h>
 
@@ -27,9 +27,15 @@ static int64_t lease_ns(const struct renewal *renewal)
     return ttl_ns - ttl_ns / 100 * renewal->config.max_drift_percent;
 }
 
-void renewal_init(struct renewal *renewal, const struct renewal_config *config,
-                  const struct message *header)
+size_t renewal_size(void)
 {
+    return sizeof(struct renewal);
+}
+
+struct renewal *renewal_init(void *memory, const struct renewal_config *config,
+                             const struct message *header)
+{
+    struct renewal *renewal = memory;
     HF_CHECK(config->voter_count > 0 && config->voter_count <= MESSAGE_VOTERS_MAX);
     HF_CHECK(config->session_ttl_ns > 0 && config->grace_period_ns >= 0);
     HF_CHECK(config->max_drift_percent <= 50);
@@ -38,6 +44,7 @@ void renewal_init(struct renewal *renewal, const struct renewal_config *config,
     message_copy(&renewal->header, header);
     renewal->header.kind = MESSAGE_RENEW;
     memset(&renewal->header.as.renew, 0, sizeof(renewal->header.as.renew));
+    return renewal;
 }
 
 static uint64_t sent_remember(struct renewal *renewal, int64_t now_ns)
@@ -353,6 +360,21 @@ int64_t renewal_deadline_ns(const struct renewal *renewal)
 uint32_t renewal_epoch(const struct renewal *renewal)
 {
     return renewal->epoch;
+}
+
+const struct message *renewal_header(const struct renewal *renewal)
+{
+    return &renewal->header;
+}
+
+int64_t renewal_ttl_ns(const struct renewal *renewal)
+{
+    return renewal->config.session_ttl_ns;
+}
+
+const struct histogram *renewal_round_trips(const struct renewal *renewal)
+{
+    return &renewal->round_trip;
 }
 
 const struct pace *renewal_pace(const struct renewal *renewal, uint32_t voter)

@@ -11,9 +11,15 @@
  * minute, or longer if acknowledgements are rare.
  *
  * A voter that lies can make its clock seem to have any rate. The lie harms nobody, because no
- * decision depends on the rate.
+ * decision depends on the rate. So this module enforces no rule. It finds out whether a clock keeps
+ * to max_drift, on which rule 14 of docs/PROTOCOL.md rests.
  *
- * Pure. The caller owns the memory, which is all 0 at first.
+ * Invariants: if the voter does not lie, the rate of its clock lies between low_ppm and high_ppm.
+ * Both bounds come from two readings of one process, which are at least a second apart.
+ *
+ * Pure. The caller owns the memory, which is all 0 at first. struct pace is opaque
+ * (session/pace_private.h). struct recent and struct pace_watch are in this header because callers
+ * embed them; only pace.c reads and writes their fields.
  */
 #ifndef CORE_PACE_H
 #define CORE_PACE_H
@@ -37,17 +43,19 @@ struct recent {
 };
 
 void recent_add(struct recent *recent, int64_t now_ns, int64_t took_ns);
+uint64_t recent_count(const struct recent *recent);
+/* Returns how long the event took the last time; 0 if it never happened. */
+int64_t recent_last_ns(const struct recent *recent);
 /* Returns the larger of the two numbers in worst_ns; -1 if the event never happened. */
 int64_t recent_worst_ns(const struct recent *recent);
 
-struct pace {
-    uint64_t incarnation; /* identifies the other agent's process */
-    struct recent round_trip;
-    bool measured;   /* low_ppm and high_ppm are valid */
-    int64_t low_ppm; /* how many millionths faster the other clock runs: low_ppm to high_ppm */
+struct pace;
+
+/* How many millionths faster the other clock runs: low_ppm to high_ppm. */
+struct pace_rate {
+    bool measured; /* low_ppm and high_ppm are valid */
+    int64_t low_ppm;
     int64_t high_ppm;
-    uint32_t base_count;
-    struct pace_reading bases[2]; /* an older reading and a newer one */
 };
 
 /* Whether a clock has been reported as differing. All 0 at first. */
@@ -62,8 +70,13 @@ enum pace_news { PACE_NOTHING_NEW, PACE_DIFFERS, PACE_WELL_AGAIN };
 /* Adds a reading. A reading that contradicts the earlier readings is ignored. */
 void pace_add(struct pace *pace, uint64_t incarnation, const struct pace_reading *reading);
 
-/* Returns by how many millionths the rates of the two clocks differ at least. Call it only if
- * pace->measured. */
+/* Returns how long the round trips took: from the sending of a renewal to its acknowledgement. */
+const struct recent *pace_round_trip(const struct pace *pace);
+
+struct pace_rate pace_rate(const struct pace *pace);
+
+/* Returns by how many millionths the rates of the two clocks differ at least; 0 if the rate has not
+ * been measured. */
 int64_t pace_least_ppm(const struct pace *pace);
 
 /* Returns PACE_DIFFERS once when the other agent's clock has certainly differed by more than

@@ -9,13 +9,25 @@
  * answers "not extended", and the next renewal follows at once. So the first lease takes two
  * renewals.
  *
+ * This module enforces the host's part of three rules of docs/PROTOCOL.md. Rule 13: a renewal
+ * carries the voter's echo. Rule 14: the host counts its lease short, and from the sending. Rule
+ * 18: the session is in jeopardy, then it goes on or is lost. The sources are Chubby (Burrows, OSDI
+ * 2006) 2.8 for sessions, jeopardy and grace period, and PaxosLease (Trencseni et al. 2012) for
+ * when a lease begins.
+ *
+ * Invariants: the deadline is never later than T plus the shortened ttl. While the epoch stays the
+ * same and the clock is right, the deadline never falls. A lost session stays lost; only
+ * renewal_start(), with a higher epoch, begins another one. An answer to a renewal that this
+ * process did not send, or has forgotten, changes nothing.
+ *
  * Pure, as quorum.h says. Its only action is ACTION_SEND, to a voter's index. Time is
- * CLOCK_BOOTTIME in nanoseconds, never 0. It uses no memory beyond struct renewal.
+ * CLOCK_BOOTTIME in nanoseconds, never 0. struct renewal is opaque (session/renewal_private.h).
  */
 #ifndef CORE_RENEWAL_H
 #define CORE_RENEWAL_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "core/base/action.h"
@@ -45,60 +57,18 @@ struct renewal_config {
     char release[MESSAGE_RELEASE_MAX]; /* sent to voters, for people */
 };
 
-enum { RENEWAL_REMEMBERED = 32, RENEWAL_ACTIONS = 2 * MESSAGE_VOTERS_MAX };
+enum { RENEWAL_ACTIONS = 2 * MESSAGE_VOTERS_MAX };
 
-struct renewal_sent {
-    uint64_t id;
-    int64_t sent_ns;
-};
+struct renewal;
 
-struct renewal_voter {
-    struct message_echo echo;
-    /* the sending time of the latest renewal that this voter acknowledged as extended; 0: there is
-     * none */
-    int64_t extended_sent_ns;
-    int64_t answered_ns;  /* when the voter last answered; 0: never */
-    uint64_t answered_id; /* the id of the latest renewal that the voter answered */
-    uint32_t dead_epoch;
-    /* since the last round, an early renewal was sent because the voter answered "not extended" */
-    bool hurried;
-    /* since the last round, an early renewal was sent because the voter's connection came up */
-    bool greeted;
-    int64_t connected_ns; /* since when the voter is connected; 0: not reported yet */
-    /* when to send the next early renewal to the voter, if it has not answered since it was
-     * connected; 0: never */
-    int64_t ask_ns;
-    struct pace pace;
-};
+/* Returns how many bytes of memory renewal_init() needs. */
+size_t renewal_size(void);
 
-/* All fields are private: use the functions below. */
-struct renewal {
-    struct renewal_config config;
-    struct message header; /* the fields that every message's header has */
-    uint32_t epoch;        /* 0: not started */
-    bool adopted;
-    bool lost;
-    bool astray; /* see renewal_clock() */
-    /* renewals have epoch 0, which asks for the epochs that this agent had, until a majority has
-     * answered */
-    bool asking;
-    uint32_t reported_epoch; /* the highest epoch that a voter has reported while `asking` is set */
-    /* bit by voter: the voter has reported an epoch while `asking` is set */
-    uint8_t reported;
-    int64_t started_ns;
-    int64_t counts_from_ns; /* renewals that were sent before this time extend nothing */
-    int64_t next_round_ns;
-    int64_t deadline_ns; /* 0: the lease was never safe */
-    uint64_t last_id;
-    struct renewal_sent sent[RENEWAL_REMEMBERED];
-    struct renewal_voter voters[MESSAGE_VOTERS_MAX];
-    /* the round trips of all acknowledgements that arrived, for people */
-    struct histogram round_trip;
-};
-
-/* header is the result of quorum_header(); its kind is ignored. */
-void renewal_init(struct renewal *renewal, const struct renewal_config *config,
-                  const struct message *header);
+/* Makes the state in `memory`, which is renewal_size() bytes long and aligned to 8, and which the
+ * renewal borrows for good. The session has not started yet. header is the result of
+ * quorum_header(); its kind is ignored. config and header are copied. */
+struct renewal *renewal_init(void *memory, const struct renewal_config *config,
+                             const struct message *header);
 
 /*
  * Starts the session of that epoch and sends the first renewals. The epoch is durable already, and
@@ -148,6 +118,15 @@ enum renewal_state renewal_state(const struct renewal *renewal, int64_t now_ns);
 int64_t renewal_deadline_ns(const struct renewal *renewal);
 
 uint32_t renewal_epoch(const struct renewal *renewal);
+
+/* Returns the header that every message of this agent has. Its kind is MESSAGE_RENEW. */
+const struct message *renewal_header(const struct renewal *renewal);
+
+/* Returns the session time-to-live of the configuration. */
+int64_t renewal_ttl_ns(const struct renewal *renewal);
+
+/* Returns the round trips of all acknowledgements that arrived. For people. */
+const struct histogram *renewal_round_trips(const struct renewal *renewal);
 
 /* Returns how fast that voter answers, and how fast its clock runs. For people. */
 const struct pace *renewal_pace(const struct renewal *renewal, uint32_t voter);
