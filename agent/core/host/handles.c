@@ -113,11 +113,11 @@ static void lock_unlink(struct host *host, uint32_t handle)
         lock_set_handles(host, at, next);
         return;
     }
-    host->walked++;
+    hub_walk(host, 1);
     for (uint32_t i = 1;
          handle_at(host, before)->lock_next != handle && i <= host->config.limits.handles; i++) {
         before = handle_at(host, before)->lock_next;
-        host->walked++;
+        hub_walk(host, 1);
     }
     handle_at(host, before)->lock_next = next;
 }

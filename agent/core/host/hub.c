@@ -52,11 +52,21 @@ int64_t hub_counted_long_ns(const struct host *host, uint32_t delay_ms)
     return (int64_t)delay_ms * MS / 100 * host->config.max_drift_percent;
 }
 
+void hub_walk(struct host *host, uint32_t looked_at)
+{
+    host->walked += looked_at;
+}
+
 uint32_t hub_pieces(struct host *host, uint32_t before)
 {
     uint32_t pieces = 1 + (host->walked - before) / HUB_WALK_PIECE;
     host->walked = before;
     return pieces;
+}
+
+uint64_t hub_next_request(struct host *host)
+{
+    return ++host->last_request;
 }
 
 uint32_t hub_text_size(const char *text, size_t max)

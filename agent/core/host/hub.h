@@ -16,14 +16,15 @@
  *   grants limits words                           a lock's grant, its limited holds, its word
  *   holds slots requests pending                  ends of holds, slots of names, requests, OPENs
  *   handles watches openings kept delays          tables
- *   locks seats clients ringing routes listing spaces
+ *   locks seats clients ringing routes ids listing spaces
  *
  * The modules look, merge, publish, inspect, survey and invariants stand beside these and decide
  * nothing.
  *
  * Invariants: nothing is emitted without room for it (HF_CHECK), and no module does I/O. struct
- * host has what all modules read and one file writes: the configuration, the time and the session
- * (host.c, lease.c), and the counts for people. It also points to each module's own struct.
+ * host has what all modules read: the configuration, the time, the session, the number of the last
+ * request, and how much was walked. Only host.c, lease.c and hub.c write these. Any module raises
+ * the counts for people. struct host also points to each module's own struct.
  *
  * Indexes are 32-bit; NONE is no index.
  */
@@ -121,10 +122,14 @@ uint32_t hub_session(const struct host *host);
 /* Returns what is added to a lock-delay that is counted long, because another host's clock may run
  * at another rate. */
 int64_t hub_counted_long_ns(const struct host *host, uint32_t delay_ms);
+/* Notes that work has looked at so many handles and seats. */
+void hub_walk(struct host *host, uint32_t looked_at);
 /* Call it when some work is done. `before` is host->walked when the work began. Returns the number
  * of pieces that the work counts as, and sets host->walked back to `before`, because these pieces
  * include the handles that were looked at. */
 uint32_t hub_pieces(struct host *host, uint32_t before);
+/* Returns the number of the next message that expects an answer. */
+uint64_t hub_next_request(struct host *host);
 /* Returns the size of a text, which ends with a zero byte, or after `max` bytes. */
 uint32_t hub_text_size(const char *text, size_t max);
 

@@ -158,7 +158,7 @@ void limits_attend(struct host *host, struct lock_ref at)
     for (uint32_t i = 0; handle != NONE && i <= host->config.limits.handles; i++) {
         limit_attend(host, handle);
         handle = handle_next(host, handle);
-        host->walked++;
+        hub_walk(host, 1);
     }
 }
 
@@ -210,7 +210,7 @@ static int64_t limits_check_group(struct host *host, uint32_t group, struct host
         uint32_t handle = group * LIMITED_GROUP + (uint32_t)__builtin_ctzll(bits);
         int64_t due_ns = limit_check(host, handle, actions);
         next_ns = due_ns < next_ns ? due_ns : next_ns;
-        host->walked++;
+        hub_walk(host, 1);
     }
     return next_ns;
 }

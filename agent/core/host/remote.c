@@ -125,7 +125,7 @@ static struct question *question_new(struct host *host, uint32_t client, uint64_
         struct question *question = &host->remote->questions[i];
         if (question->id == 0) {
             memset(question, 0, sizeof(*question));
-            question->id = ++host->last_request << 16 | OUTCOME_ID;
+            question->id = hub_next_request(host) << 16 | OUTCOME_ID;
             question->kind = kind;
             question->account = account;
             question->client = client_id(host, client);

@@ -77,7 +77,7 @@ static struct request *request_put(struct host *host, uint32_t index, uint64_t i
     size_t size = 0;
     const uint8_t *bytes = names_bytes(host->names, name, &size);
     *request = (struct request){
-        .id = id != 0 ? id : ++host->last_request << INDEX_BITS | index,
+        .id = id != 0 ? id : hub_next_request(host) << INDEX_BITS | index,
         .kind = (uint8_t)kind,
         .name = name,
         .at.slot = NONE,

@@ -110,7 +110,7 @@ void seats_count_walks(struct host *host, struct lock_ref at, uint32_t times)
          blocks++) {
         block = own->block_next[block - 1];
     }
-    host->walked += blocks * HFI_BLOCK_SEATS * times;
+    hub_walk(host, blocks * HFI_BLOCK_SEATS * times);
 }
 
 bool seats_block_is_of(const struct host *host, struct lock_ref at, uint32_t block)
