@@ -167,6 +167,7 @@ uint32_t lock_take_slot(struct host *host, uint32_t space)
 void lock_make(struct host *host, struct lock_ref at, uint32_t name)
 {
     struct locks_space *own = &host->locks->spaces[at.space];
+    HF_CHECK(lock_state(host, at) == LOCK_FREE);
     *lock_at(host, at) = (struct lock){.name = name, .handles = NONE};
     lock_set_state(host, at, LOCK_IDLE);
     own->end = at.slot < own->end ? own->end : at.slot + 1;
@@ -194,6 +195,7 @@ void lock_retire(struct host *host, struct lock_ref at)
 void lock_adopt_free(struct host *host, struct lock_ref at)
 {
     struct locks_space *own = &host->locks->spaces[at.space];
+    HF_CHECK(lock_state(host, at) == LOCK_FREE);
     *lock_at(host, at) = (struct lock){.handles = NONE, .name = own->free};
     own->free = at.slot + 1;
     own->free_count++;
@@ -208,6 +210,8 @@ void lock_free(struct host *host, struct lock_ref at)
 
 void lock_adopt_retired(struct host *host, struct lock_ref at)
 {
+    /* The slot may be RETIRED already: the adoption also walks over slots that it has retired. */
+    HF_CHECK(!lock_is_named(host, at));
     *lock_at(host, at) = (struct lock){.handles = NONE};
     lock_set_state(host, at, LOCK_RETIRED);
 }

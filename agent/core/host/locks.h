@@ -5,8 +5,9 @@
  * message.
  *
  * Rule: only lock_set_state() changes the state of a lock, along the table of transitions in
- * locks.c. A grant is in force in GRANTED and AMENDING only. So a lock whose word lets processes in
- * is never FREE, and its name does not get another slot.
+ * locks.c. A slot gets a new lock only while it has none (HF_CHECK). A grant is in force in GRANTED
+ * and AMENDING only. So a lock whose word lets processes in is never FREE, and its name does not
+ * get another slot.
  *
  * Each lock has a guard: what this agent knows of the lock's word. A process can write anything
  * into a word; words.c compares the word with the guard and puts the word right.
