@@ -36,7 +36,7 @@ static void compare(void)
                heap_has(&heap, i) == (when_ns[i] != INT64_MAX);
     }
     ck_assert(same);
-    ck_assert_uint_eq(heap.count, count);
+    ck_assert_uint_eq(heap_count(&heap), count);
     ck_assert_int_eq(heap_first_ns(&heap), first_ns);
     if (count == 0) {
         ck_assert_uint_eq(heap_first(&heap), HEAP_NONE);
@@ -84,6 +84,30 @@ START_TEST(everything_comes_out_in_order)
 }
 END_TEST
 
+/* Keeps the items whose numbers the divisor divides. */
+static bool is_multiple(const void *arg, uint32_t item)
+{
+    return item % *(const uint32_t *)arg == 0;
+}
+
+START_TEST(a_filter_leaves_what_stays_in_order)
+{
+    static const uint32_t divisors[] = {1, 3, 7, ITEMS + 1};
+    for (uint32_t i = 0; i < ITEMS; i++) {
+        when_ns[i] = i * 7919 % ITEMS / 2;
+        heap_set(&heap, i, when_ns[i]);
+    }
+    for (unsigned at = 0; at < sizeof(divisors) / sizeof(divisors[0]); at++) {
+        heap_filter(&heap, is_multiple, &divisors[at]);
+        for (uint32_t i = 0; i < ITEMS; i++) {
+            when_ns[i] = is_multiple(&divisors[at], i) ? when_ns[i] : INT64_MAX;
+        }
+        compare();
+    }
+    ck_assert_uint_eq(heap_first(&heap), 0); /* every divisor divides 0 */
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("heap");
@@ -91,6 +115,7 @@ int main(void)
     tcase_add_checked_fixture(tests, setup, NULL);
     tcase_add_test(tests, the_first_is_the_first);
     tcase_add_test(tests, everything_comes_out_in_order);
+    tcase_add_test(tests, a_filter_leaves_what_stays_in_order);
     suite_add_tcase(suite, tests);
     return suite_run(suite);
 }

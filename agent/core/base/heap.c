@@ -50,6 +50,26 @@ void heap_remove(struct heap *heap, uint32_t item)
     }
 }
 
+/* Empties the heap, and puts back the items that stay. Each entry is read before an entry that is
+ * put back can overwrite it. */
+void heap_filter(struct heap *heap, bool stays(const void *arg, uint32_t item), const void *arg)
+{
+    uint32_t count = heap->count;
+    heap->count = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        struct heap_entry entry = heap->entries[i];
+        heap->indexes[entry.item] = 0;
+        if (stays(arg, entry.item)) {
+            heap_set(heap, entry.item, entry.when_ns);
+        }
+    }
+}
+
+uint32_t heap_count(const struct heap *heap)
+{
+    return heap->count;
+}
+
 int64_t heap_when_ns(const struct heap *heap, uint32_t item)
 {
     return heap_has(heap, item) ? heap->entries[heap->indexes[item] - 1].when_ns : INT64_MAX;

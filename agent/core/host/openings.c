@@ -13,8 +13,7 @@ struct openings *openings_lay_out(struct arena *arena, const struct host_config 
 {
     struct openings *openings = arena_take(arena, 1, sizeof(*openings));
     size_t locks = (size_t)config->limits.locks * config->namespace_count;
-    ARENA_TAKE(arena, openings, heap.entries, locks);
-    ARENA_TAKE(arena, openings, heap.indexes, locks);
+    HEAP_TAKE(arena, openings, heap, locks);
     return openings;
 }
 
@@ -43,45 +42,31 @@ void opening_add(struct host *host, struct lock_ref at, int64_t due_ns)
     }
 }
 
-/* Takes out of the heap each lock for which stays() returns false. It empties the heap, and puts
- * back the locks that stay. Each entry is read before an entry that is put back can overwrite
- * it. */
-static void openings_filter(struct host *host,
-                            bool stays(const struct host *, struct lock_ref, uint32_t),
-                            uint32_t space)
+static bool is_closed(const void *arg, uint32_t item)
 {
-    struct heap *heap = &host->openings->heap;
-    uint32_t count = heap->count;
-    heap->count = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        struct heap_entry entry = heap->entries[i];
-        heap->indexes[entry.item] = 0;
-        if (stays(host, lock_of(host, entry.item), space)) {
-            heap_set(heap, entry.item, entry.when_ns);
-        }
-    }
-}
-
-static bool is_closed(const struct host *host, struct lock_ref at, uint32_t space)
-{
-    (void)space;
-    return atomic_load(lock_word(host, at)) & HFI_W_CLOSED;
-}
-
-static bool is_of_other_space(const struct host *host, struct lock_ref at, uint32_t space)
-{
-    (void)host;
-    return at.space != space;
+    const struct host *host = arg;
+    return atomic_load(lock_word(host, lock_of(host, item))) & HFI_W_CLOSED;
 }
 
 void openings_forget(struct host *host)
 {
-    openings_filter(host, is_closed, 0);
+    heap_filter(&host->openings->heap, is_closed, host);
+}
+
+struct openings_left {
+    const struct host *host;
+    uint32_t space;
+};
+
+static bool is_of_other_space(const void *arg, uint32_t item)
+{
+    const struct openings_left *left = arg;
+    return lock_of(left->host, item).space != left->space;
 }
 
 void openings_leave(struct host *host, uint32_t space)
 {
-    openings_filter(host, is_of_other_space, space);
+    heap_filter(&host->openings->heap, is_of_other_space, &(struct openings_left){host, space});
 }
 
 int64_t openings_due_ns(const struct host *host)

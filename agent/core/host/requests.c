@@ -28,8 +28,7 @@ struct requests *requests_lay_out(struct arena *arena, const struct host_config 
     }
     uint32_t capacity = wanted < HOST_REQUESTS_MAX ? (uint32_t)wanted : HOST_REQUESTS_MAX;
     ARENA_TAKE(arena, requests, table, capacity);
-    ARENA_TAKE(arena, requests, heap.entries, capacity);
-    ARENA_TAKE(arena, requests, heap.indexes, capacity);
+    HEAP_TAKE(arena, requests, heap, capacity);
     if (requests != NULL) {
         requests->capacity = capacity;
     }
@@ -50,11 +49,11 @@ int64_t requests_due_ns(const struct host *host)
 
 bool host_asks_only(const struct host *host, const struct message_name *name)
 {
-    if (host->requests->heap.count == 0) {
+    if (heap_count(&host->requests->heap) == 0) {
         return true;
     }
     const struct request *request = &host->requests->table[heap_first(&host->requests->heap)];
-    return host->requests->heap.count == 1 &&
+    return heap_count(&host->requests->heap) == 1 &&
            request->name == names_find(host->names, name->bytes, name->length);
 }
 
@@ -246,7 +245,7 @@ int64_t request_since_ns(const struct request *request)
 
 uint32_t requests_count(const struct host *host)
 {
-    return host->requests->heap.count;
+    return heap_count(&host->requests->heap);
 }
 
 struct request *request_of(const struct host *host, struct lock_ref at)
@@ -272,7 +271,7 @@ struct request *request_answered(const struct host *host, uint64_t id, enum mess
 
 void requests_end_all(struct host *host)
 {
-    while (host->requests->heap.count > 0) {
+    while (heap_count(&host->requests->heap) > 0) {
         request_end(host, &host->requests->table[heap_first(&host->requests->heap)]);
     }
 }
@@ -520,7 +519,7 @@ void requests_check(const struct host *host)
         HF_CHECK(request->at.slot == NONE || lock_name_id(host, request->at) == request->name);
         HF_CHECK(request->at.slot == NONE || request_of(host, request->at) == request);
     }
-    HF_CHECK(used == requests->heap.count && used <= requests->capacity);
+    HF_CHECK(used == heap_count(&requests->heap) && used <= requests->capacity);
     heap_check_invariants(&requests->heap);
     for (uint32_t at = requests->orphans; at != 0; at = requests->table[at - 1].next) {
         HF_CHECK(requests->table[at - 1].id != 0 && requests->table[at - 1].at.slot == NONE);

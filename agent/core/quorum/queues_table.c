@@ -28,8 +28,7 @@ struct queues *queues_lay_out(struct arena *arena, const struct quorum_limits *l
     ARENA_TAKE(arena, queues, requests, (size_t)limits->requests + 1);
     ARENA_TAKE(arena, queues, operations, operations);
     ARENA_TAKE(arena, queues, operation_heads, heads);
-    ARENA_TAKE(arena, queues, wakes.entries, operations);
-    ARENA_TAKE(arena, queues, wakes.indexes, operations);
+    HEAP_TAKE(arena, queues, wakes, operations);
     ARENA_TAKE(arena, queues, answered, (size_t)answered + 1);
     ARENA_TAKE(arena, queues, answered_heads, answered);
     if (queues != NULL) {

@@ -6,13 +6,16 @@
  * This is a binary heap (Williams 1964) that knows the position of each item, so an item is moved
  * or removed without a search.
  *
- * Pure. The caller owns the memory, which is all 0 at first. One thread.
+ * Pure. The caller owns the memory, which is all 0 at first. One thread. struct heap is in this
+ * header because callers embed it; they read and write it only by the calls below.
  */
 #ifndef CORE_BASE_HEAP_H
 #define CORE_BASE_HEAP_H
 
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "core/base/arena.h"
 
 enum { HEAP_NONE = UINT32_MAX };
 
@@ -29,11 +32,24 @@ struct heap {
     uint32_t count;
 };
 
+/* Takes the memory of owner->heap from an arena, for the items 0 to items - 1. */
+#define HEAP_TAKE(arena, owner, heap, items)                                                       \
+    do {                                                                                           \
+        ARENA_TAKE(arena, owner, heap.entries, items);                                             \
+        ARENA_TAKE(arena, owner, heap.indexes, items);                                             \
+    } while (0)
+
 /* Adds the item with that time, or changes its time. */
 void heap_set(struct heap *heap, uint32_t item, int64_t when_ns);
 
 /* Removes the item, if the heap has it. */
 void heap_remove(struct heap *heap, uint32_t item);
+
+/* Removes each item for which stays() returns false. */
+void heap_filter(struct heap *heap, bool stays(const void *arg, uint32_t item), const void *arg);
+
+/* Returns the number of items that the heap has. */
+uint32_t heap_count(const struct heap *heap);
 
 static inline bool heap_has(const struct heap *heap, uint32_t item)
 {
