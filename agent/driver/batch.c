@@ -175,11 +175,6 @@ bool batch_add_epoch(struct driver_batch *batch, uint32_t epoch)
     return true;
 }
 
-uint32_t driver_batch_count(const struct driver_batch *batch)
-{
-    return batch->records.count;
-}
-
 const struct driver_record *driver_batch_next(const struct driver_batch *batch, size_t *at)
 {
     uint64_t size;

@@ -8,8 +8,6 @@ void driver_count_action(struct driver *driver, const struct action *action)
         counts->accepts++;
     } else if (action->kind == ACTION_PERSIST_PROMISE) {
         counts->promises++;
-    } else if (action->kind == ACTION_PERSIST_MARK) {
-        counts->marks++;
     } else if (action->kind == ACTION_SEND && action->as.send.message.kind == MESSAGE_REFUSED) {
         counts->refused[action->as.send.message.as.refused.reason]++;
     }

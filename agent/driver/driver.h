@@ -69,7 +69,6 @@ struct driver_record {
 
 /* The records of a batch, in order, for driver_operations.commit. */
 struct driver_batch;
-uint32_t driver_batch_count(const struct driver_batch *batch);
 /* Returns the record at *at, and moves *at on. *at is 0 at first. Returns NULL after the last
  * record. */
 const struct driver_record *driver_batch_next(const struct driver_batch *batch, size_t *at);
@@ -231,7 +230,6 @@ bool driver_starts_over(const struct driver *driver, uint32_t voter);
 struct driver_counts {
     uint64_t promises;                     /* promises that were handed to the disk */
     uint64_t accepts;                      /* accepted values that were handed to the disk */
-    uint64_t marks;                        /* marks of sessions that were handed to the disk */
     uint64_t refused[MESSAGE_REFUSED_END]; /* refusals sent to hosts, by enum message_refusal */
     struct histogram flush; /* the time from handing a batch over until it is known to be durable */
 };

@@ -296,7 +296,7 @@ static void operation_address(void *arg, const struct message_agent *agent, cons
 static void operation_commit(void *arg, const struct driver_batch *batch)
 {
     (void)arg;
-    HF_CHECK(box->flying == NULL && driver_batch_count(batch) > 0);
+    HF_CHECK(box->flying == NULL && driver_batch_next(batch, &(size_t){0}) != NULL);
     box->flying = batch;
     if (!box->slow_disk) {
         box_land();

@@ -65,6 +65,7 @@ struct socket_client {
 
 static struct {
     struct socket_server *server;
+    struct socket_shares shares;
     bool spare_open;
     bool refuses;      /* the kernel refuses packets with descriptors */
     uint32_t closing;  /* how many sockets the closer has not closed yet */
@@ -523,7 +524,8 @@ static void call(struct socket_client *client, int status)
     if (client->end.events == 0 || ((events & client->end.events) == 0 && status == 0)) {
         return;
     }
-    socket_turned(world.server); /* in the next turn the server serves clients that it accepted
+    socket_shares_turned(
+        &world.shares); /* in the next turn the server serves clients that it accepted
                                   * in this turn */
     client->end.callback(client->end.poll, status, status != 0 ? 0 : events & client->end.events);
 }
@@ -658,6 +660,7 @@ static void socket_entry(const uint8_t *bytes, size_t size)
                                          .for_all = true,
                                          .connections_max = CONNECTIONS,
                                          .closer = closer,
+                                         .shares = &world.shares,
                                          .handler = {.packet = on_packet,
                                                      .closed = on_closed,
                                                      .drained = on_drained,
@@ -682,6 +685,7 @@ static void socket_entry(const uint8_t *bytes, size_t size)
     }
     socket_shut(world.server);
     kernel_finish_closing();
+    socket_shares_forget(&world.shares);
     for (uint32_t i = 0; i < kernel.accepted; i++) {
         HF_CHECK(!world.clients[i].open);
     }

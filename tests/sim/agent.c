@@ -107,7 +107,7 @@ static void batch_lands(struct sim_agent *agent)
 static void operation_commit(void *arg, const struct driver_batch *batch)
 {
     struct sim_agent *agent = arg;
-    HF_CHECK(agent->batch == NULL && driver_batch_count(batch) > 0);
+    HF_CHECK(agent->batch == NULL && driver_batch_next(batch, &(size_t){0}) != NULL);
     int64_t takes_ns = 20000 + sim_draw(2000000);
     if (world.faults.slow_disk && sim_draw(16) == 0) {
         takes_ns = sim_draw(900) * SIM_MS;
@@ -400,7 +400,7 @@ static void agent_begin(struct sim_agent *agent)
              adopted ? "adopted" : "new");
     renewal_make(agent, &rules, &header);
     host_make(agent, adopted);
-    if (host_region_is_given_up(agent->host, 0)) {
+    if (region_is_given_up(agent)) {
         leave_rows(agent);
     }
     gossip_make(agent);
@@ -528,7 +528,7 @@ static int64_t next_ns(const struct sim_agent *agent)
     if (agent->spoilt && agent->noticed_ns > sim_now()) {
         at_ns = agent->noticed_ns < at_ns ? agent->noticed_ns : at_ns;
     }
-    if (host_region_is_given_up(agent->host, 0)) {
+    if (region_is_given_up(agent)) {
         int64_t anew_ns = clock_true(agent, agent->anew_ns);
         at_ns = anew_ns > sim_now() && anew_ns < at_ns ? anew_ns : at_ns;
     }

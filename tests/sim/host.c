@@ -255,7 +255,7 @@ static void give_up(struct sim_agent *agent)
 
 bool region_see(struct sim_agent *agent)
 {
-    if (!host_region_is_given_up(agent->host, 0)) {
+    if (!region_is_given_up(agent)) {
         bool noticed = agent->spoilt && agent->noticed_ns <= sim_now();
         if (noticed) {
             give_up(agent);

@@ -453,6 +453,8 @@ void region_spoil(struct sim_agent *agent);
 /* Makes the agent leave a spoilt region, and make a new one when it may (agent/serve/regions.c).
  * Returns false if neither is due. */
 bool region_see(struct sim_agent *agent);
+/* Returns whether the agent's host core has given its region up. */
+bool region_is_given_up(const struct sim_agent *agent);
 void host_make(struct sim_agent *agent, bool adopted);
 void host_load(struct sim_agent *agent);
 /* Carries out an action of the host core. */

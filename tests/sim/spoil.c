@@ -10,6 +10,11 @@
 #include "proto/check.h"
 #include "sim.h"
 
+bool region_is_given_up(const struct sim_agent *agent)
+{
+    return space_is_given_up(agent->host, 0);
+}
+
 void region_spoil(struct sim_agent *agent)
 {
     struct region_memory *last = agent->region_count > 0 ? &agent->regions[agent->region_count - 1]

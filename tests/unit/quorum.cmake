@@ -1,6 +1,7 @@
 # The quorum core, its names and renewals.
 set(quorum_tests ${CMAKE_CURRENT_LIST_DIR})
 add_library(quorum_cell OBJECT ${quorum_tests}/quorum_cell.c)
+target_include_directories(quorum_cell PRIVATE ${PROJECT_SOURCE_DIR}/agent/core)
 target_link_libraries(quorum_cell PRIVATE hf_core hf_flags PkgConfig::CHECK)
 foreach(part names message heap acceptor session quorum shares queue takeover handover suspicion
         sweep renewal pace log_limit members checkpoint cell full tries)

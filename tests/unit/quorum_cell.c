@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "hot_assert.h"
+#include "quorum/ballots.h"
 
 enum {
     REGISTERS = 64, /* a node's room for registers, unless a test wants more (at most ROWS) */
@@ -821,11 +822,16 @@ void cell_extend(struct cell *cell, uint32_t node, uint32_t to, uint32_t epoch)
     HOT_ASSERT(ack->as.renew_ack.renewal_id == 2 && ack->as.renew_ack.extended);
 }
 
+uint32_t cell_coordinator_of(const struct cell *cell, uint32_t node, uint32_t partition)
+{
+    return ballots_coordinator(cell->nodes[node].quorum, partition);
+}
+
 uint32_t cell_coordinator(const struct cell *cell, const char *name)
 {
     for (uint32_t i = 0; i < cell->config.voter_count; i++) {
         if (cell->nodes[i].up) {
-            return quorum_coordinator(cell->nodes[i].quorum, names_partition(name, strlen(name)));
+            return cell_coordinator_of(cell, i, names_partition(name, strlen(name)));
         }
     }
     ck_abort_msg("no node is up");
@@ -835,7 +841,7 @@ uint32_t cell_coordinator(const struct cell *cell, const char *name)
 uint32_t cell_coordinator_at(const struct cell *cell, uint32_t node, const char *name)
 {
     HOT_ASSERT(cell->nodes[node].up);
-    return quorum_coordinator(cell->nodes[node].quorum, names_partition(name, strlen(name)));
+    return cell_coordinator_of(cell, node, names_partition(name, strlen(name)));
 }
 
 struct cell *cell_ready(uint32_t voters)

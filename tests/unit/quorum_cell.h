@@ -153,6 +153,8 @@ void cell_other_acquire(struct cell *cell, const char *agent, uint32_t to, const
 void cell_other_give_back(struct cell *cell, const char *agent, uint32_t to, const char *name,
                           uint64_t id, uint32_t epoch, struct message_order version);
 
+/* Returns the voter that, in the view of that node, coordinates a partition. */
+uint32_t cell_coordinator_of(const struct cell *cell, uint32_t node, uint32_t partition);
 /* Returns the voter that coordinates a name. */
 uint32_t cell_coordinator(const struct cell *cell, const char *name);
 /* Returns the voter that, in the view of that node, coordinates a name. */

@@ -30,6 +30,7 @@ static struct {
     bool fail_commit;
     const struct driver_batch *flying;
     unsigned actions;
+    unsigned marks;
     unsigned commits;
 } disk;
 
@@ -40,6 +41,7 @@ static void note_record(const struct driver_record *record)
     case DRIVER_ACTION:
         ck_assert_int_ne(record->as.action.kind, ACTION_SEND);
         disk.actions++;
+        disk.marks += record->as.action.kind == ACTION_PERSIST_MARK;
         break;
     case DRIVER_SLOT:
         note("slot");
@@ -65,7 +67,6 @@ static void land(void)
         count++;
         note_record(record);
     }
-    ck_assert_uint_eq(count, driver_batch_count(disk.flying));
     ck_assert_uint_gt(count, 0);
     note("commit");
     disk.flying = NULL;
@@ -638,7 +639,7 @@ START_TEST(a_stall_within_a_turn_spares_sessions)
     other_has_lock(1);
     let_pass(lapsed_ns);
     ck_assert_int_eq(stalled_ns, lapsed_ns);
-    ck_assert_uint_eq(driver_counts(driver)->marks, 0);
+    ck_assert_uint_eq(disk.marks, 0);
     ck_assert(!driver_turn(driver, 0)); /* the turn is over */
     ck_assert_int_eq(stalled_ns, lapsed_ns);
     /* The voter marks the session later, if its agent stays silent. */
@@ -648,7 +649,7 @@ START_TEST(a_stall_within_a_turn_spares_sessions)
         ck_assert(!driver_turn(driver, 0));
     }
     ck_assert_int_eq(stalled_ns, lapsed_ns);
-    ck_assert_uint_eq(driver_counts(driver)->marks, 1);
+    ck_assert_uint_eq(disk.marks, 1);
     ck_assert_uint_eq(grants, 1);
 }
 END_TEST
@@ -666,7 +667,7 @@ START_TEST(what_is_a_stall_within_a_turn)
     ck_assert(!driver_turn(driver, now_ns - 1000000000)); /* this turn began a second ago */
     ck_assert_int_eq(stalled_ns, 0);
     /* without a stall, the silent session is marked */
-    ck_assert_uint_eq(driver_counts(driver)->marks, 1);
+    ck_assert_uint_eq(disk.marks, 1);
     now_ns += 1000000000;
     ck_assert(driver_turn(driver, 0));
     ck_assert_int_eq(stalled_ns, 2000000000);

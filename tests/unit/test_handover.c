@@ -85,7 +85,7 @@ START_TEST(it_is_replaced_at_once_and_for_good)
     cell_run(cell, 5000 * CELL_MS); /* the preferred voter has been back for long enough */
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
         for (uint32_t i = 0; i < cell->config.voter_count; i++) {
-            ck_assert_uint_ne(quorum_coordinator(cell->nodes[i].quorum, p), node);
+            ck_assert_uint_ne(cell_coordinator_of(cell, i, p), node);
         }
     }
     ck_assert_uint_eq(quorum_voter_status(cell->nodes[node].quorum), MESSAGE_STATUS_VOTING);

@@ -132,7 +132,7 @@ static void on_check(uv_check_t *handle)
     in_turn = 0;
     most_refused = refused_in_turn > most_refused ? refused_in_turn : most_refused;
     refused_in_turn = 0;
-    socket_turned(server);
+    socket_shares_turned(&own_shares);
 }
 
 static int dial(void)

@@ -135,7 +135,7 @@ static void check_opens(uint32_t from)
     struct store *store = open_store();
     struct store_reader reader = {.arg = &count, .reg = count_register};
     ck_assert_uint_eq(meta.migrated_from, from);
-    ck_assert(!meta.created && !meta.rejoin);
+    ck_assert(!meta.rejoin);
     ck_assert_uint_eq(meta.session_epoch, 17);
     ck_assert_uint_eq(meta.commit, 3);
     ck_assert_uint_eq(meta.store_id[0], UINT64_C(0x0011223344556677));

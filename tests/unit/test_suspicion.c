@@ -174,7 +174,7 @@ START_TEST(a_slow_minority_changes_nothing)
     cell_run(cell, 60 * SECOND);
     ck_assert_uint_eq(taken_over(cell), taken);
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
-        ck_assert_uint_ge(quorum_coordinator(cell->nodes[voters - 1].quorum, p), slow);
+        ck_assert_uint_ge(cell_coordinator_of(cell, voters - 1, p), slow);
     }
     if (voters == 5) {
         starve(cell, 1);

@@ -196,11 +196,11 @@ START_TEST(long_listing)
 {
     struct cell *cell = start(3, 5 + (uint64_t)_i);
     uint32_t partition = 17;
-    uint32_t owner = quorum_coordinator(cell->nodes[0].quorum, partition);
+    uint32_t owner = cell_coordinator_of(cell, 0, partition);
     uint32_t away = (owner + 1) % 3;
     cell_kill(cell, away);
     cell_run_ready(cell);
-    owner = quorum_coordinator(cell->nodes[owner].quorum, partition);
+    owner = cell_coordinator_of(cell, owner, partition);
     for (uint32_t i = 0; i < 60; i++) {
         char name[16];
         name_in(partition, i, name);

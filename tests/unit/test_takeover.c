@@ -31,7 +31,7 @@ static uint32_t owners(const struct cell *cell, uint32_t partition)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < cell->config.voter_count; i++) {
-        count += cell->nodes[i].up && quorum_coordinator(cell->nodes[i].quorum, partition) == i;
+        count += cell->nodes[i].up && cell_coordinator_of(cell, i, partition) == i;
     }
     return count;
 }
@@ -79,7 +79,7 @@ START_TEST(preferred_at_first)
         /* the owner's own acceptor has promised, too, because the owner relies on its values */
         ck_assert_uint_eq(cell->nodes[owner].disk.promised[p] & 0xffff, owner + 1);
         for (uint32_t i = 0; i < voters; i++) {
-            ck_assert_uint_eq(quorum_coordinator(cell->nodes[i].quorum, p), owner);
+            ck_assert_uint_eq(cell_coordinator_of(cell, i, p), owner);
         }
     }
     for (uint32_t i = 0; i < voters; i++) {

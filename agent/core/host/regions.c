@@ -148,11 +148,6 @@ bool host_reply_is_late(const struct host *host, const struct host_action *reply
     return space_is_given_up(host, space) || space_birth(host, space) != reply->as.reply.birth;
 }
 
-bool host_region_is_given_up(const struct host *host, uint32_t space)
-{
-    return space_is_given_up(host, space);
-}
-
 bool host_region_is_left(const struct host *host, uint32_t space)
 {
     return space_is_given_up(host, space) && !space_is_leaving(host, space);

@@ -28,7 +28,8 @@ enum { REMOTE_ANSWERS_LATER = 1 };
 struct remote *remote_lay_out(struct arena *arena);
 
 /* Do what a client asks for by CHECK, BREAK and RECALL. Return an error, 0, or
- * REMOTE_ANSWERS_LATER. */
+ * REMOTE_ANSWERS_LATER. Only tests send RECALL (proto/SCHEMA.md): the step test of tests/crash and
+ * the simulator need a recall at a chosen moment. */
 int32_t remote_check(struct host *host, uint32_t client, const struct hfi_frame *frame,
                      struct host_actions *actions);
 int32_t remote_break(struct host *host, uint32_t client, const struct hfi_frame *frame,

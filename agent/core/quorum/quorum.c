@@ -240,11 +240,6 @@ void reaction_majority_found(struct quorum *quorum)
 
 /* ---- Interface ---- */
 
-uint32_t quorum_coordinator(const struct quorum *quorum, uint32_t partition)
-{
-    return ballots_coordinator(quorum, partition);
-}
-
 bool quorum_ready(const struct quorum *quorum)
 {
     return ballots_ready(quorum);

@@ -94,13 +94,12 @@ struct socket_server {
     int64_t look_behind_ns; /* when to look next at the closed connections with unread
                              * descriptors */
     uint32_t parked_count;
-    int64_t unpark_ns;               /* when to look next at the parked connections: not later than
+    int64_t unpark_ns;            /* when to look next at the parked connections: not later than
                                       * the earliest end of a debt or of held_ns */
-    struct socket_share *served;     /* the share of the user that is being served; NULL: none */
-    int64_t elsewhere_ns;            /* the part of the serving time that calls on other users'
+    struct socket_share *served;  /* the share of the user that is being served; NULL: none */
+    int64_t elsewhere_ns;         /* the part of the serving time that calls on other users'
                                       * sockets took */
-    struct socket_shares *shares;    /* the users' shares of a turn */
-    struct socket_shares own_shares; /* the shares if the configuration has none */
+    struct socket_shares *shares; /* the users' shares of a turn */
     unsigned char buffer[HFI_FRAME_MAX];
 };
 

@@ -37,7 +37,6 @@
 
 static void server_free(struct socket_server *server)
 {
-    socket_shares_forget(&server->own_shares);
     free(server->slots);
     free(server->generations);
     free(server->free_slots);
@@ -488,13 +487,6 @@ static void on_connection(uv_poll_t *poll, int status, int events)
     }
 }
 
-void socket_turned(struct socket_server *server)
-{
-    if (server != NULL) {
-        socket_shares_turned(server->shares);
-    }
-}
-
 void socket_update_poll(struct connection *connection)
 {
     int events = UV_READABLE | (connection->first != NULL ? UV_WRITABLE : 0);
@@ -685,13 +677,13 @@ struct socket_server *socket_open(uv_loop_t *loop, const struct socket_config *c
 {
     struct socket_server *server = calloc(1, sizeof(*server));
     uint32_t room = config->connections_max;
-    HF_CHECK(room > 0 && room <= SOCKET_CONNECTIONS_MAX);
+    HF_CHECK(room > 0 && room <= SOCKET_CONNECTIONS_MAX && config->shares != NULL);
     snprintf(error, SOCKET_ERROR_MAX, "out of memory");
     if (server == NULL) {
         return NULL;
     }
     server->config = *config;
-    server->shares = config->shares != NULL ? config->shares : &server->own_shares;
+    server->shares = config->shares;
     server->spare = -1;
     server->slots = calloc(room, sizeof(struct connection *));
     server->generations = calloc(room, sizeof(uint32_t));

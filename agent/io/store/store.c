@@ -480,7 +480,6 @@ static bool open_all(struct store *store, const struct store_identity *identity,
         return false;
     }
     if (tables == 0 && application == 0) {
-        meta->created = true;
         return create(store, identity) && read_meta(store, identity, meta);
     }
     if (application != APPLICATION_ID) {

@@ -62,7 +62,7 @@ enum hfi_frame_kind {
     HFI_FRAME_SHOW,
     HFI_FRAME_STATUS,
     HFI_FRAME_BREAK,
-    HFI_FRAME_RECALL,
+    HFI_FRAME_RECALL, /* only tests send it, to have a recall at a chosen moment (SCHEMA.md) */
     HFI_FRAME_WATCH,
     HFI_FRAME_EVENTS,
     HFI_FRAME_BYE,     /* no answer: from now on the client does not touch the region */
@@ -100,11 +100,13 @@ enum {
 };
 
 struct hfi_hello {
-    uint32_t version;        /* HFI_PROTOCOL_VERSION */
-    int64_t pid;             /* as in the client's own PID namespace; the agent only shows it */
-    uint32_t client;         /* the client's first holder id from an earlier WELCOME; 0: none */
-    uint64_t nonce;          /* the nonce from the WELCOME that had this client id */
-    struct hfi_text library; /* the library's version */
+    uint32_t version; /* HFI_PROTOCOL_VERSION */
+    int64_t pid;      /* as in the client's own PID namespace; the agent only shows it */
+    uint32_t client;  /* the client's first holder id from an earlier WELCOME; 0: none */
+    uint64_t nonce;   /* the nonce from the WELCOME that had this client id */
+    /* The library's version. No agent reads it. The field is on the wire so that a later agent can
+     * tell which library has a fault, and so that a person who looks at the bytes can. */
+    struct hfi_text library;
     struct hfi_text command; /* the client's command line, for people; empty: not reported */
 };
 
@@ -336,7 +338,8 @@ bool hfi_facts_add(struct hfi_facts_builder *builder, const struct hfi_fact_fram
 size_t hfi_facts_finish(struct hfi_facts_builder *builder);
 
 /* Returns the name of the kind, such as "HELLO" or "OPEN", or "unknown" if there is no such kind.
- * The string is static. */
+ * The string is static. Only the simulator calls this function: its traces name each frame. The
+ * names stay here because they are in the same table as the kinds. */
 const char *hfi_frame_name(enum hfi_frame_kind kind);
 
 /* ---- refusals ---- */

@@ -358,8 +358,6 @@ bool host_reply_is_late(const struct host *host, const struct host_action *reply
 /* Returns whether the host core no longer refers to the region that was given up, so that it may be
  * unmapped. */
 bool host_region_is_left(const struct host *host, uint32_t space);
-/* Returns whether clients get HF_EUNSERVED for this namespace. */
-bool host_region_is_given_up(const struct host *host, uint32_t space);
 
 void host_step(struct host *host, const struct host_event *event, struct host_actions *actions);
 

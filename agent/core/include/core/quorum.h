@@ -165,10 +165,6 @@ static inline bool quorum_waits_for_disk(enum message_kind kind)
 uint32_t quorum_preferred(const struct message_agent *voters, uint32_t voter_count,
                           uint32_t partition);
 
-/* Returns the voter that coordinates the partition, as far as this voter knows; voter_count if it
- * knows none. */
-uint32_t quorum_coordinator(const struct quorum *quorum, uint32_t partition);
-
 /* Returns whether every partition that this voter coordinates is prepared and complete, so that a
  * name without a register here needs no read. */
 bool quorum_ready(const struct quorum *quorum);

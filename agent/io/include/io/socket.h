@@ -113,7 +113,7 @@ struct socket_config {
     uint32_t connections_max;
     struct closer *closer;        /* made with SOCKET_CLOSER_ROOM; NULL: there is no closer, or none
                                    * is needed */
-    struct socket_shares *shares; /* the users' shares of a turn; NULL: this socket makes its own */
+    struct socket_shares *shares; /* the users' shares of a turn; borrowed */
     struct socket_handler handler;
     /* The last packet for a client that is refused. It is sent if that is possible before the
      * connection ends. */
@@ -149,11 +149,6 @@ bool socket_listen_again(struct socket_server *server, char *error)
  * another file is there. The memory is freed once the loop has run its close callbacks. NULL is
  * allowed. */
 void socket_shut(struct socket_server *server);
-
-/* Ends a turn of the shares (io/socket_share.h). For a server that makes its own shares
- * (socket_config.shares is NULL), as tests do: called after each turn of the loop, even if nothing
- * happened in it. NULL is allowed. */
-void socket_turned(struct socket_server *server);
 
 /* Returns when socket_tick() is due, which ends connections that send no HELLO; INT64_MAX:
  * never. */

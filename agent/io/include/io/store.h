@@ -52,7 +52,6 @@ struct store_meta {
     uint32_t round;         /* the coordinator's last round; 0: none yet */
     uint64_t commit;        /* the number of the last commit; every store_commit() adds 1 */
     bool rejoin;            /* a start over of this store has begun and has not finished */
-    bool created;           /* store_open() made this store */
     uint32_t migrated_from; /* the format before a migration; 0: none took place */
     bool held;              /* store_open() failed because may_migrate() returned false */
 };
