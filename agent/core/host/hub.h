@@ -21,6 +21,9 @@
  * The modules look, merge, publish, inspect, survey and invariants stand beside these and decide
  * nothing.
  *
+ * The quorum core has a header reactions.h for calls that go up. The host core needs none, because
+ * one call goes up: ringing looks at a lock by attend_lock(), which host.c hands to ringing_work().
+ *
  * Invariants: nothing is emitted without room for it (HF_CHECK), and no module does I/O. struct
  * host has what all modules read: the configuration, the time, the session, the number of the last
  * request, and how much was walked. Only host.c, lease.c and hub.c write these. Any module raises
