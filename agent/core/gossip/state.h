@@ -9,6 +9,12 @@
  *   items.c    the items of all authors, kept within bounds
  *   step.c     hashes, random numbers, ages
  *
+ * No rule of docs/PROTOCOL.md rests on gossip, because gossip decides nothing (core/gossip.h).
+ *
+ * Invariants: each item has one author, and is in one of the lists BY_AGE. The hash of an author is
+ * that of all its items. The tables never have more entries than config.limits.
+ * gossip_check_invariants() checks these.
+ *
  * Indexes: the index of an author is a u16, and 0 is this agent. The index of an item, of a topic
  * (a lock name that items are about) or of a chunk (a part of a body) is a u32 from 1; 0 means
  * none.

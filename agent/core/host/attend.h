@@ -5,6 +5,13 @@
  *
  * attend_lock() finds what processes have changed by themselves. The modules above this one
  * (burials, answers, remote, repair, opens) call it after their own changes of a lock.
+ *
+ * Rule 12 (docs/PROTOCOL.md): only a grant opens a lock's word. So attend_lock() puts the word
+ * right before it does anything else.
+ *
+ * Invariants: attend_lock() decides from what the lock and its word are now, not from what a
+ * process said. So one call too many does no harm, and the next call makes up for a lost one. A
+ * slot without a name is left alone.
  */
 #ifndef HOST_ATTEND_H
 #define HOST_ATTEND_H

@@ -18,6 +18,12 @@
  * handles. Handles that are opened during the count are counted too.
  *
  * No client maps these notes. Even so, the agent checks what it reads in them.
+ *
+ * Rule 20 (docs/PROTOCOL.md): a hold begins only under a grant that covers its handle's lock-delay,
+ * also after a restart of the agent.
+ *
+ * Invariants: a note is never below a lock-delay, longer than LOCK_DELAY_UNKNOWN_MS, of a handle
+ * that uses the note. A note becomes lower only at the end of a count of all handles.
  */
 #ifndef HOST_DELAYS_H
 #define HOST_DELAYS_H

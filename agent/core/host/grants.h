@@ -55,6 +55,9 @@
  * the AMEND names that token. A range is never named in both ways. Otherwise a range that was made
  * shared with a token within it could be followed by a range that ends at the same token, and a
  * late message would make the grant shared while this host writes.
+ *
+ * Invariants: a lock has at most one request under way. In GRANTED and AMENDING the lock's version
+ * is that of the grant which is here. A grant goes back under the version under which it came.
  */
 #ifndef HOST_GRANTS_H
 #define HOST_GRANTS_H

@@ -5,6 +5,9 @@
  * word is out of use before anything else is done. At each renewal the deadline is published in
  * every region, and one pass looks at all locks: those with waiters are attended to, and grants of
  * locks that no process has had open for long go back, so that their registers can be deleted.
+ *
+ * Invariants: after a loss no lock is granted, and no request is under way. A lost session stays
+ * lost until the driver gives the host a session with another epoch.
  */
 #ifndef HOST_LEASE_H
 #define HOST_LEASE_H

@@ -7,6 +7,9 @@
  * Rule: an OPEN is answered when the lock's grant is here and covers the handle's lock-delay, or
  * when PENDING_ANSWER_MS is over (pending.h). Every row that the answer depends on is durable, or
  * stands before the answer in the list of actions.
+ *
+ * Invariants: each OPEN gets one answer. An answer never lets a hold begin under a grant that does
+ * not cover the handle's lock-delay (docs/PROTOCOL.md, rule 20).
  */
 #ifndef HOST_OPENS_H
 #define HOST_OPENS_H

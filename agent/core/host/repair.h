@@ -6,6 +6,9 @@
  * a living process, a wrong reader's cell, or a wrong position in the queue, may look like a right
  * one. Such a value stays until the process ends, or an administrator breaks the lock. No repair
  * takes anything from an honest process: docs/REGION.md says for each field why.
+ *
+ * Invariants: a pass writes only what the agent's own numbers say, so a second pass over an honest
+ * region writes nothing. The work of one piece is bounded, whatever the region says.
  */
 #ifndef HOST_REPAIR_H
 #define HOST_REPAIR_H

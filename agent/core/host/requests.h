@@ -16,6 +16,9 @@
  *
  * The table is bounded. A request that finds no room is not begun. The lock is looked at again when
  * another request has ended.
+ *
+ * Invariants: a request belongs to one lock and has that lock's name, or it is an orphan. It keeps
+ * its id from the first copy to the answer. Each request has a time at which it is sent again.
  */
 #ifndef HOST_REQUESTS_H
 #define HOST_REQUESTS_H

@@ -3,11 +3,11 @@
  * counted.
  *
  * A majority is more than half of all configured voters, whether they are there or not. Any two
- * majorities have a voter in common (Lamport 1998, "The part-time parliament"). Clock rates differ
- * by max_drift at most. So a voter counts other agents' leases longer by max_drift, and a holder
- * counts its own lease shorter by max_drift (docs/PROTOCOL.md, rule 14).
+ * majorities have a voter in common (Lamport 2001, "Paxos made simple", 2.2; docs/PROTOCOL.md, rule
+ * 2). Clock rates differ by max_drift at most. So a voter counts other agents' leases longer by
+ * max_drift, and a holder counts its own lease shorter by max_drift (docs/PROTOCOL.md, rule 14).
  *
- * The module has no state.
+ * Invariants: the module has no state, so its answers change only with the configuration.
  */
 #ifndef QUORUM_RULES_H
 #define QUORUM_RULES_H

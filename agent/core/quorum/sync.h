@@ -7,8 +7,8 @@
  * complete when the coordinator and the voters that it has read since their promise make a
  * majority, all of them voters that promised: these voters have whatever was chosen under lower
  * ballots. A voter that does not coordinate a partition compares its registers with the
- * coordinator's from time to time, and reads them if they differ. (Epidemic repair: Demers et al.
- * 1987.)
+ * coordinator's from time to time, and reads them if they differ. (Anti-entropy: Demers et al.
+ * 1987, 1.3.)
  *
  * Deletion (sync_deletion.c). A checkpoint of a partition deletes its idle registers, and keeps
  * only a floor: the next token of any deleted name is above the floor (docs/PROTOCOL.md, rule 24;

@@ -3,10 +3,10 @@
  * partitions each of them coordinates, and which voters a majority hears. The failure detector
  * decides after how long a silence a voter is suspected.
  *
- * Safety does not depend on this module; the ballots ensure it (Lamport 1998). This module decides
- * which voter tries to coordinate, so that the cell makes progress. It is the failure detector that
- * consensus needs for progress alone (Chandra and Toueg 1996, "Unreliable failure detectors for
- * reliable distributed systems").
+ * Safety does not depend on this module; the ballots ensure it (Lamport 2001, "Paxos made simple",
+ * 2.2). This module decides which voter tries to coordinate, so that the cell makes progress. It is
+ * the failure detector that consensus needs for progress alone (Chandra and Toueg 1996, "Unreliable
+ * failure detectors for reliable distributed systems", 6).
  *
  * Invariants: a voter's claims count (are believed) only while its heartbeats report that a
  * majority heard it lately. A voter knows that from the echoes of its own heartbeats
