@@ -160,7 +160,7 @@ static enum finding_level worst_of(const struct doctor *doctor)
     return worst;
 }
 
-static void tell_json(const struct doctor *doctor)
+static void print_json(const struct doctor *doctor)
 {
     struct json json;
 
@@ -186,14 +186,14 @@ static void tell_json(const struct doctor *doctor)
     putchar('\n');
 }
 
-static void tell_line(const char *first, const char *second, const char *text)
+static void print_line(const char *first, const char *second, const char *text)
 {
     printf("%-6s %-12s ", first, second);
     (void)text_write_clean(stdout, text, 0);
     putchar('\n');
 }
 
-static void tell_text(const struct doctor *doctor)
+static void print_text(const struct doctor *doctor)
 {
     for (int level = FINDING_ERROR; level >= FINDING_OK; level--) {
         for (size_t i = 0; i < doctor->finding_count; i++) {
@@ -205,10 +205,10 @@ static void tell_text(const struct doctor *doctor)
             }
             snprintf(found, sizeof found, "%s%s%s", finding->subject,
                      finding->subject[0] != '\0' ? ": " : "", finding->found);
-            tell_line(level_names[level], finding->check, found);
+            print_line(level_names[level], finding->check, found);
             if (finding->expected[0] != '\0') {
-                tell_line("", "  expected", finding->expected);
-                tell_line("", "  remedy", finding->remedy);
+                print_line("", "  expected", finding->expected);
+                print_line("", "  remedy", finding->remedy);
             }
         }
     }
@@ -250,9 +250,9 @@ int command_doctor(struct cli *cli, int argc, char **argv)
     }
     doctor_look_at_disk(doctor);
     if (cli->json) {
-        tell_json(doctor);
+        print_json(doctor);
     } else {
-        tell_text(doctor);
+        print_text(doctor);
     }
     if (doctor->agent) {
         status = codes[worst_of(doctor)];

@@ -26,7 +26,7 @@ struct observer {
 };
 
 struct observers {
-    bool told;      /* false: an older agent, which does not send them */
+    bool known;     /* false: an older agent, which does not send them */
     uint64_t total; /* those that the agent knows; not all of them may be in the list */
     size_t count;
     struct observer list[OBSERVERS_MAX];
@@ -78,7 +78,7 @@ static void judged_json(struct json *json, const struct judged *judged)
 
 static void observers_json(struct json *json, const struct observers *observers)
 {
-    if (!observers->told) {
+    if (!observers->known) {
         json_null(json, "observers");
         json_null(json, "observer_count");
         return;
@@ -221,7 +221,7 @@ static int take_fact(const struct hf_fact *fact, void *arg)
 
     judged_take(&answer->judged, fact);
     if (fact->key != NULL && strcmp(fact->key, "observers") == 0) {
-        observers->told = true;
+        observers->known = true;
         observers->total = fact->value > 0 ? (uint64_t)fact->value : 0;
     } else if (fact->key != NULL && strcmp(fact->key, "observer") == 0 && fact->subject != NULL &&
                observers->count < OBSERVERS_MAX) {

@@ -35,9 +35,9 @@
 #include <unistd.h>
 
 enum {
-    RING_MAX = 16,    /* the most bytes of a RING frame */
-    CONNECT_MS = 100, /* the longest wait for WELCOME in one attempt */
-    UNHEARD_MS = 250, /* how long a thread whose ring failed sleeps before the next attempt */
+    RING_MAX = 16,        /* the most bytes of a RING frame */
+    CONNECT_MS = 100,     /* the longest wait for WELCOME in one attempt */
+    RING_FAILED_MS = 250, /* how long a thread whose ring failed sleeps before the next attempt */
 };
 
 static void futex_sleep(_Atomic uint32_t *word, uint32_t expected, int64_t timeout_ns,
@@ -89,8 +89,8 @@ static void kernel_sleep(void *arg, _Atomic uint32_t *word, uint32_t expected, i
     /* relaxed: only a ring of this thread must be seen here; another thread whose ring failed
      * reconnects itself, or wakes this thread */
     if (atomic_load_explicit(&map->ring_failed, memory_order_relaxed) && is_cut_off(map) &&
-        (timeout_ns < 0 || timeout_ns > UNHEARD_MS * NS_PER_MS)) {
-        timeout_ns = UNHEARD_MS * NS_PER_MS;
+        (timeout_ns < 0 || timeout_ns > RING_FAILED_MS * NS_PER_MS)) {
+        timeout_ns = RING_FAILED_MS * NS_PER_MS;
     }
     futex_sleep_shared(word, expected, timeout_ns);
 }

@@ -90,7 +90,7 @@ static struct {
     const struct config *config;
     const char *folder;
     accounts_lookup_fn *lookup;
-    bool *told; /* for each account: the answer was sent to the agent */
+    bool *sent; /* for each account: the answer was sent to the agent */
 } own;
 
 /* Waits while the agent does not read, because no answer may be lost: without LOOKED the agent
@@ -102,22 +102,22 @@ static void send_answer(const struct account_answer *answer)
     }
 }
 
-static void tell(uint32_t account, bool is_group, uint32_t id)
+static void send_id(uint32_t account, bool is_group, uint32_t id)
 {
     const struct account_answer answer = {.account = account, .is_group = is_group, .id = id};
     send_answer(&answer);
-    own.told[account] = true;
+    own.sent[account] = true;
 }
 
 /* Sends the agent the number of an entry of passwd or group, if an account has the entry's name. */
-static void tell_entry(const char *name, bool is_group, uint32_t id)
+static void send_entry(const char *name, bool is_group, uint32_t id)
 {
     for (uint32_t i = 0; i < own.config->account_count; i++) {
         const struct config_account *account = &own.config->accounts[i];
         bool marked = account->list == CONFIG_ADMINS && account->name[0] == '@';
         bool wants_group = account->list == CONFIG_GROUPS || marked;
-        if (!own.told[i] && wants_group == is_group && strcmp(account->name + marked, name) == 0) {
-            tell(i, is_group, id);
+        if (!own.sent[i] && wants_group == is_group && strcmp(account->name + marked, name) == 0) {
+            send_id(i, is_group, id);
         }
     }
 }
@@ -155,13 +155,13 @@ static void look_at_files(void)
     while (users != NULL && (user = fgetpwent(users)) != NULL) { /* one iteration per line of the
                                                                   * file */
         if (is_entry(user->pw_name)) {
-            tell_entry(user->pw_name, false, user->pw_uid);
+            send_entry(user->pw_name, false, user->pw_uid);
         }
     }
     FILE *groups = open_file("group");
     while (groups != NULL && (group = fgetgrent(groups)) != NULL) {
         if (is_entry(group->gr_name)) {
-            tell_entry(group->gr_name, true, group->gr_gid);
+            send_entry(group->gr_name, true, group->gr_gid);
         }
     }
     if (users != NULL) {
@@ -178,8 +178,8 @@ static void look(void)
     struct account_answer answer;
     look_at_files();
     for (uint32_t i = 0; i < own.config->account_count; i++) {
-        if (!own.told[i] && find(&own.config->accounts[i], own.lookup, &answer)) {
-            tell(i, answer.is_group, answer.id);
+        if (!own.sent[i] && find(&own.config->accounts[i], own.lookup, &answer)) {
+            send_id(i, answer.is_group, answer.id);
         }
     }
     send_answer(&looked);
@@ -204,8 +204,8 @@ __attribute__((noreturn)) static void serve(void)
 /* PR_SET_PDEATHSIG ends the process with the agent, even if a lookup blocks. */
 static bool prepare(void)
 {
-    own.told = calloc(own.config->account_count, sizeof(*own.told));
-    return own.told != NULL && prctl(PR_SET_PDEATHSIG, SIGKILL) == 0;
+    own.sent = calloc(own.config->account_count, sizeof(*own.sent));
+    return own.sent != NULL && prctl(PR_SET_PDEATHSIG, SIGKILL) == 0;
 }
 
 static bool no_filter(void)
@@ -255,7 +255,7 @@ void accounts_ask(struct accounts *accounts)
 }
 
 /* Returns whether an honest process can have given this answer. It answers each name once, and
- * sends LOOKED once each time the agent has told it to look. The process has no filter of system
+ * sends LOOKED once each time the agent has asked it to look. The process has no filter of system
  * calls, so it may have been taken over, and the agent checks its answers like those of a
  * stranger. */
 static bool is_right(const struct accounts *accounts, const struct config *config,

@@ -237,7 +237,7 @@ static size_t action_size(const struct host_action *action)
         return ACTION_SIZE(text);
     case HOST_LOG:
         return ACTION_SIZE(log);
-    case HOST_TELL:
+    case HOST_FACTS:
         return ACTION_SIZE(request);
     case HOST_PERSIST_SLOT:
     case HOST_PERSIST_NO_SLOT:

@@ -31,5 +31,6 @@ void driver_queues(const struct driver *driver, struct driver_queues *out)
 
 void driver_voters(const struct driver *driver, struct driver_voters *out)
 {
-    *out = (struct driver_voters){.up = driver->voters_heard, .refused = driver->voters_refused};
+    *out = (struct driver_voters){.up = driver->voters_answering,
+                                  .refused = driver->voters_refused};
 }

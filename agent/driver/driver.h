@@ -80,9 +80,9 @@ const struct driver_record *driver_batch_next(const struct driver_batch *batch, 
 bool driver_is_alone(const struct driver *driver, const struct driver_batch *batch);
 
 struct driver_operations {
-    /* Carries out a HOST_REPLY (bytes is its frame), WELCOMED, HANG_UP, FORGET, ALIAS, LOG or TELL.
-     * May call driver_post(), and no other function of the driver. After a FORGET the driver must
-     * get no event of that client. */
+    /* Carries out a HOST_REPLY (bytes is its frame), WELCOMED, HANG_UP, FORGET, ALIAS, LOG or
+     * FACTS. May call driver_post(), and no other function of the driver. After a FORGET the driver
+     * must get no event of that client. */
     void (*act)(void *arg, const struct host_action *action, const unsigned char *bytes);
     /* Sends to another agent, by name. The message may be lost. Its header is complete. */
     void (*send)(void *arg, const struct message_agent *to, const struct message *message);

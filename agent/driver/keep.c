@@ -74,7 +74,7 @@ static void take_own(struct driver *driver)
 
 /* Publishes a later deadline of the session that the host core knows. A new session is left to the
  * host core. */
-static void tell_deadline(struct driver *driver)
+static void report_deadline(struct driver *driver)
 {
     const struct driver_operations *operations = &driver->config.operations;
     const struct renewal *renewal = driver->config.renewal;
@@ -102,7 +102,7 @@ void driver_keep(struct driver *driver)
         driver_take_actions(driver);
     }
     take_own(driver);
-    tell_deadline(driver);
+    report_deadline(driver);
     driver->kept = true;
 }
 

@@ -58,13 +58,13 @@ struct driver {
     struct driver_counts counts;
     int64_t last_ns;
     int64_t turn_ns; /* when the turn began, or its last stall was found; 0: no turn is measured */
-    /* The session as the host core was last told. */
+    /* The session as this driver last reported it to the host core. */
     struct host_lease notified;
     enum renewal_state notified_state;
     uint32_t next_epoch; /* not 0: this epoch is being made durable */
     /* Sets of voters, one bit for each. */
     uint32_t voters_up; /* this set and the next two: as in the last HOST_VOTERS event */
-    uint32_t voters_heard;
+    uint32_t voters_answering;
     uint32_t voters_refused;
     uint32_t links_down;
     uint32_t refusing;

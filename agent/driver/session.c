@@ -109,7 +109,7 @@ static uint32_t refused_voters(const struct driver *driver)
 }
 
 /* A voter that has not answered yet gets one session_ttl to do so. Meanwhile requests may go to it
- * (up), but it is not shown as answering (heard). */
+ * (up), but it is not in the set that people see (answering). */
 void driver_see_voters(struct driver *driver)
 {
     const struct driver_config *config = &driver->config;
@@ -120,23 +120,23 @@ void driver_see_voters(struct driver *driver)
     int64_t now_ns = driver_clock_ns(driver);
     bool young = now_ns - driver->started_ns < renewal_ttl_ns(config->renewal);
     uint32_t up = 0;
-    uint32_t heard = 0;
+    uint32_t answering = 0;
     uint32_t refused = refused_voters(driver);
     for (uint32_t i = 0; i < config->voter_count; i++) {
         bool self = driver_is_self(driver, &config->voters[i]);
         bool linked = (driver->links_down >> i & 1) == 0;
         bool answers = renewal_voter_up(config->renewal, i, now_ns);
         up |= (uint32_t)(self || (linked && (answers || young))) << i;
-        heard |= (uint32_t)(self || (linked && answers)) << i;
+        answering |= (uint32_t)(self || (linked && answers)) << i;
     }
     if (driver_failed(driver) != NULL ||
-        (up == driver->voters_up && heard == driver->voters_heard &&
+        (up == driver->voters_up && answering == driver->voters_answering &&
          refused == driver->voters_refused)) {
         return;
     }
     struct host_event event = {.kind = HOST_VOTERS};
     event.as.voters.up = driver->voters_up = up;
-    event.as.voters.heard = driver->voters_heard = heard;
+    event.as.voters.answering = driver->voters_answering = answering;
     event.as.voters.refused = driver->voters_refused = refused;
     driver_step_host(driver, &event);
 }

@@ -48,12 +48,12 @@ static void add(struct hfi_facts_builder *builder, const struct message_agent *s
     (void)!hfi_facts_add(builder, &fact);
 }
 
-static void tell_number(struct hfi_facts_builder *builder, const char *key, int64_t value)
+static void add_number(struct hfi_facts_builder *builder, const char *key, int64_t value)
 {
     add(builder, NULL, key, value, NULL);
 }
 
-static void tell_text(struct hfi_facts_builder *builder, const char *key, const char *text)
+static void add_text(struct hfi_facts_builder *builder, const char *key, const char *text)
 {
     add(builder, NULL, key, 0, text);
 }
@@ -72,7 +72,7 @@ static int64_t age_ns(int64_t at_ns)
 /* ---- the judgement ---- */
 
 /* Each reason is a fact "reason_NAME". Its subject is a voter or a namespace, or empty. */
-static void tell_judgement(const struct agent *agent, struct hfi_facts_builder *builder)
+static void add_judgement(const struct agent *agent, struct hfi_facts_builder *builder)
 {
     struct judgement judgement;
     judge(agent, &judgement);
@@ -92,22 +92,22 @@ static void tell_judgement(const struct agent *agent, struct hfi_facts_builder *
 
 /* ---- the agent and its host ---- */
 
-static void tell_configuration(const struct agent *agent, struct hfi_facts_builder *builder)
+static void add_configuration(const struct agent *agent, struct hfi_facts_builder *builder)
 {
     const struct config *config = &agent->config;
-    tell_text(builder, "version", HF_VERSION);
-    tell_text(builder, "role", agent->host_config.role);
-    tell_number(builder, "wire_version", WIRE_VERSION);
-    tell_number(builder, "pid", getpid());
-    tell_number(builder, "uid", agent->own);
-    tell_number(builder, "session_ttl_ns", config->session_ttl_ns);
-    tell_number(builder, "grace_ns", config->grace_ns);
-    tell_number(builder, "max_drift_percent", config->max_drift_percent);
-    tell_text(builder, "state_dir", config->state_dir);
-    tell_text(builder, "socket", config->socket);
-    tell_number(builder, "others_admitted", config_admits_others(config, agent->own));
-    tell_text(builder, "listen", config->listen);
-    tell_text(builder, "advertise", config->advertise);
+    add_text(builder, "version", HF_VERSION);
+    add_text(builder, "role", agent->host_config.role);
+    add_number(builder, "wire_version", WIRE_VERSION);
+    add_number(builder, "pid", getpid());
+    add_number(builder, "uid", agent->own);
+    add_number(builder, "session_ttl_ns", config->session_ttl_ns);
+    add_number(builder, "grace_ns", config->grace_ns);
+    add_number(builder, "max_drift_percent", config->max_drift_percent);
+    add_text(builder, "state_dir", config->state_dir);
+    add_text(builder, "socket", config->socket);
+    add_number(builder, "others_admitted", config_admits_others(config, agent->own));
+    add_text(builder, "listen", config->listen);
+    add_text(builder, "advertise", config->advertise);
 }
 
 static void log_clock(const struct agent *agent, struct hfi_facts_builder *builder)
@@ -115,27 +115,27 @@ static void log_clock(const struct agent *agent, struct hfi_facts_builder *build
     const struct agent_seen seen = agent_seen(agent);
     int64_t ppm;
     if (clock_adjustment_ppm(&ppm)) {
-        tell_number(builder, "clock_ppm", ppm);
+        add_number(builder, "clock_ppm", ppm);
     }
     if (seen.interrupted_ns != 0) {
-        tell_number(builder, "interrupted_age_ns", age_ns(seen.interrupted_ns));
+        add_number(builder, "interrupted_age_ns", age_ns(seen.interrupted_ns));
     }
-    tell_number(builder, "stalls", to_int64(seen.stalls));
+    add_number(builder, "stalls", to_int64(seen.stalls));
     if (seen.stalls > 0) {
-        tell_number(builder, "stall_ns", seen.stall_ns);
-        tell_number(builder, "stall_age_ns", age_ns(seen.stalled_ns));
+        add_number(builder, "stall_ns", seen.stall_ns);
+        add_number(builder, "stall_age_ns", age_ns(seen.stalled_ns));
     }
 }
 
-static void tell_room(struct hfi_facts_builder *builder, const char *key, int fd)
+static void add_room(struct hfi_facts_builder *builder, const char *key, int fd)
 {
     struct statvfs room;
     if (fd >= 0 && fstatvfs(fd, &room) == 0) {
-        tell_number(builder, key, to_int64((uint64_t)room.f_bavail * room.f_frsize));
+        add_number(builder, key, to_int64((uint64_t)room.f_bavail * room.f_frsize));
     }
 }
 
-static void tell_memory(const struct agent *agent, struct hfi_facts_builder *builder)
+static void add_memory(const struct agent *agent, struct hfi_facts_builder *builder)
 {
     uint64_t size = 0;
     uint64_t used = 0;
@@ -151,10 +151,10 @@ static void tell_memory(const struct agent *agent, struct hfi_facts_builder *bui
                 agent->config.namespaces[i].name);
         }
     }
-    tell_number(builder, "regions", agent->config.namespace_count);
-    tell_number(builder, "shm_size", to_int64(size));
-    tell_number(builder, "shm_used", to_int64(used));
-    tell_room(builder, "shm_free", regions_view(agent, 0).fd);
+    add_number(builder, "regions", agent->config.namespace_count);
+    add_number(builder, "shm_size", to_int64(size));
+    add_number(builder, "shm_used", to_int64(used));
+    add_room(builder, "shm_free", regions_view(agent, 0).fd);
 }
 
 /* Adds those clients of the previous agent of which this agent cannot know whether they live: their
@@ -175,7 +175,7 @@ static void log_unproven(const struct agent *agent, struct hfi_facts_builder *bu
     add(builder, NULL, "survivors_unproven", clients_unproven(agent), text);
 }
 
-static void tell_files(const struct agent *agent, struct hfi_facts_builder *builder)
+static void add_files(const struct agent *agent, struct hfi_facts_builder *builder)
 {
     char text[FILES_TEXT_MAX];
     uint32_t count = files_gone(agent, true, text);
@@ -186,7 +186,7 @@ static void tell_files(const struct agent *agent, struct hfi_facts_builder *buil
 }
 
 /* Adds the names of users and groups in the configuration that this host does not know. */
-static void tell_unknown(const struct agent *agent, struct hfi_facts_builder *builder)
+static void add_unknown(const struct agent *agent, struct hfi_facts_builder *builder)
 {
     const struct config *config = &agent->config;
     char text[FILES_TEXT_MAX] = "";
@@ -203,7 +203,7 @@ static void tell_unknown(const struct agent *agent, struct hfi_facts_builder *bu
     add(builder, NULL, "accounts_unknown", config_unknown_count(config), text);
 }
 
-static void tell_limits(const struct agent *agent, struct hfi_facts_builder *builder)
+static void add_limits(const struct agent *agent, struct hfi_facts_builder *builder)
 {
     struct rlimit limit;
     /* dup() returns the lowest free descriptor number, which is about the number of descriptors in
@@ -211,36 +211,36 @@ static void tell_limits(const struct agent *agent, struct hfi_facts_builder *bui
     int lowest = dup(agent->state_fd);
     if (lowest >= 0) {
         close(lowest);
-        tell_number(builder, "descriptors_used", lowest);
+        add_number(builder, "descriptors_used", lowest);
     }
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-        tell_number(builder, "descriptors_max", to_int64(limit.rlim_cur));
+        add_number(builder, "descriptors_max", to_int64(limit.rlim_cur));
     }
-    tell_number(builder, "descriptors_wanted", agent_descriptors_wanted(agent));
-    tell_number(builder, "clients_max", agent->config.limits.clients);
-    tell_number(builder, "locks_max", agent->config.limits.locks);
+    add_number(builder, "descriptors_wanted", agent_descriptors_wanted(agent));
+    add_number(builder, "clients_max", agent->config.limits.clients);
+    add_number(builder, "locks_max", agent->config.limits.locks);
 }
 
-static void tell_disk(const struct agent *agent, struct hfi_facts_builder *builder)
+static void add_disk(const struct agent *agent, struct hfi_facts_builder *builder)
 {
     struct stat status;
     if (fstat(agent->state_fd, &status) == 0) {
-        tell_number(builder, "state_dir_mode", status.st_mode & 07777);
-        tell_number(builder, "state_dir_uid", status.st_uid);
+        add_number(builder, "state_dir_mode", status.st_mode & 07777);
+        add_number(builder, "state_dir_uid", status.st_uid);
     }
-    tell_room(builder, "state_dir_free", agent->state_fd);
+    add_room(builder, "state_dir_free", agent->state_fd);
     const struct recent *took = disk_took(agent);
-    tell_number(builder, "flushes", to_int64(recent_count(took)));
+    add_number(builder, "flushes", to_int64(recent_count(took)));
     if (recent_count(took) > 0) {
-        tell_number(builder, "flush_last_ns", recent_last_ns(took));
-        tell_number(builder, "flush_worst_ns", recent_worst_ns(took));
+        add_number(builder, "flush_last_ns", recent_last_ns(took));
+        add_number(builder, "flush_worst_ns", recent_worst_ns(took));
     }
-    tell_number(builder, "flush_pending_ns", age_ns(disk_begun_ns(agent)));
+    add_number(builder, "flush_pending_ns", age_ns(disk_begun_ns(agent)));
 }
 
 /* ---- the cell ---- */
 
-static void tell_store(const struct agent *agent, struct hfi_facts_builder *builder)
+static void add_store(const struct agent *agent, struct hfi_facts_builder *builder)
 {
     if (agent->quorum != NULL) {
         bool votes = quorum_voter_status(agent->quorum) == MESSAGE_STATUS_VOTING;
@@ -264,7 +264,7 @@ static void count_partitions(const struct agent *agent, uint32_t counts[MESSAGE_
     }
 }
 
-static void tell_voter(const struct agent *agent, uint32_t voter, struct hfi_facts_builder *builder)
+static void add_voter(const struct agent *agent, uint32_t voter, struct hfi_facts_builder *builder)
 {
     const struct message_agent *name = &agent->host_config.voters[voter];
     const struct pace *pace = renewal_pace(agent->renewal, voter);
@@ -289,7 +289,7 @@ static void tell_voter(const struct agent *agent, uint32_t voter, struct hfi_fac
     }
 }
 
-static void tell_gossip(const struct agent *agent, struct hfi_facts_builder *builder)
+static void add_gossip(const struct agent *agent, struct hfi_facts_builder *builder)
 {
     struct gossip_agent_view view;
     int64_t known = 0;
@@ -300,8 +300,8 @@ static void tell_gossip(const struct agent *agent, struct hfi_facts_builder *bui
         known++;
         silent += view.silent;
     }
-    tell_number(builder, "agents_known", known);
-    tell_number(builder, "agents_silent", silent);
+    add_number(builder, "agents_known", known);
+    add_number(builder, "agents_silent", silent);
 }
 
 static bool is_observer(const struct agent *agent, const struct gossip_agent_view *view)
@@ -317,20 +317,20 @@ static bool is_observer(const struct agent *agent, const struct gossip_agent_vie
 /* Adds the number of observers, and then one fact for each as long as there is room. The value is
  * 1, or 0 if the observer is down: silent for too long, or without a session. The text is its
  * address. */
-static void tell_observers(const struct agent *agent, struct hfi_facts_builder *builder)
+static void add_observers(const struct agent *agent, struct hfi_facts_builder *builder)
 {
     struct gossip_agent_view view;
     int64_t now_ns = clock_boottime_ns();
     int64_t count = 0;
     uint32_t at = 0;
     if (agent->gossip == NULL) {
-        tell_number(builder, "observers", 0);
+        add_number(builder, "observers", 0);
         return;
     }
     while (gossip_agent_next(agent->gossip, now_ns, &at, &view)) {
         count += is_observer(agent, &view);
     }
-    tell_number(builder, "observers", count);
+    add_number(builder, "observers", count);
     at = 0;
     while (gossip_agent_next(agent->gossip, now_ns, &at, &view)) {
         bool down = view.silent || view.dead || view.age_ns < 0;
@@ -340,18 +340,18 @@ static void tell_observers(const struct agent *agent, struct hfi_facts_builder *
     }
 }
 
-static void tell_peers(const struct agent *agent, struct hfi_facts_builder *builder)
+static void add_peers(const struct agent *agent, struct hfi_facts_builder *builder)
 {
     if (agent->peers == NULL) {
         return;
     }
     struct peers_view view = peers_view(agent);
-    tell_number(builder, "inbox_unreachable", view.deaf);
-    tell_number(builder, "listens_local", config_is_local(agent->config.listen));
-    tell_number(builder, "tls", view.tls_end_s != 0);
+    add_number(builder, "inbox_unreachable", view.deaf);
+    add_number(builder, "listens_local", config_is_local(agent->config.listen));
+    add_number(builder, "tls", view.tls_end_s != 0);
     if (view.tls_end_s != 0) {
-        tell_number(builder, "tls_begin_s", view.tls_begin_s);
-        tell_number(builder, "tls_end_s", view.tls_end_s);
+        add_number(builder, "tls_begin_s", view.tls_begin_s);
+        add_number(builder, "tls_end_s", view.tls_end_s);
     }
     if (view.tls_kept != NULL) {
         add(builder, NULL, "tls_kept", 1, view.tls_kept);
@@ -366,23 +366,23 @@ size_t facts_write(struct agent *agent, uint64_t request, unsigned char *buffer)
     struct hfi_facts_builder builder;
     uint32_t partitions[MESSAGE_VOTERS_MAX];
     hfi_facts_begin(&builder, buffer, HFI_FRAME_MAX, request);
-    tell_judgement(agent, &builder);
-    tell_configuration(agent, &builder);
+    add_judgement(agent, &builder);
+    add_configuration(agent, &builder);
     log_clock(agent, &builder);
-    tell_memory(agent, &builder);
-    tell_unknown(agent, &builder);
-    tell_limits(agent, &builder);
-    tell_disk(agent, &builder);
-    tell_files(agent, &builder);
+    add_memory(agent, &builder);
+    add_unknown(agent, &builder);
+    add_limits(agent, &builder);
+    add_disk(agent, &builder);
+    add_files(agent, &builder);
     log_unproven(agent, &builder);
-    tell_store(agent, &builder);
+    add_store(agent, &builder);
     count_partitions(agent, partitions);
     for (uint32_t i = 0; i < agent->host_config.voter_count; i++) {
-        tell_voter(agent, i, &builder);
+        add_voter(agent, i, &builder);
         add(&builder, &agent->host_config.voters[i], "partitions", partitions[i], NULL);
     }
-    tell_gossip(agent, &builder);
-    tell_peers(agent, &builder);
-    tell_observers(agent, &builder); /* last, because a cell may have more than there is room for */
+    add_gossip(agent, &builder);
+    add_peers(agent, &builder);
+    add_observers(agent, &builder); /* last, because a cell may have more than there is room for */
     return hfi_facts_finish(&builder);
 }

@@ -98,7 +98,7 @@ static void labelled(struct text *text, const char *name, const char *label,
     }
 }
 
-static void tell_judgement(struct text *text, const struct judgement *judgement)
+static void write_judgement(struct text *text, const struct judgement *judgement)
 {
     uint32_t counts[REASON_KINDS] = {0};
     for (uint32_t i = 0; i < judgement->count; i++) {
@@ -117,12 +117,12 @@ static void tell_judgement(struct text *text, const struct judgement *judgement)
     }
 }
 
-static void tell_agent(struct text *text, const struct metrics *metrics)
+static void write_agent(struct text *text, const struct metrics *metrics)
 {
     family(text, "holdfast_info", "gauge", "Which agent this is, always 1");
     add(text, "holdfast_info{version=\"%s\",cell=\"%s\",agent=\"%s\",role=\"%s\"} 1\n",
         metrics->version, metrics->cell, metrics->agent, metrics->role);
-    tell_judgement(text, metrics->judgement);
+    write_judgement(text, metrics->judgement);
     if (metrics->tls_end_s != 0) {
         gauge(text, "holdfast_certificate_end_timestamp_seconds",
               "When the first of this agent's certificates ends, in seconds since 1970",
@@ -159,7 +159,7 @@ static void tell_agent(struct text *text, const struct metrics *metrics)
         metrics->log.left_out, metrics->log.lost);
 }
 
-static void tell_locks(struct text *text, const struct metrics *metrics)
+static void write_locks(struct text *text, const struct metrics *metrics)
 {
     const struct host_survey *here = metrics->here;
     gauge(text, "holdfast_clients", "Processes that are connected", here->clients);
@@ -190,7 +190,7 @@ static void tell_locks(struct text *text, const struct metrics *metrics)
             metrics->begun_anew);
 }
 
-static void tell_host(struct text *text, const struct metrics *metrics)
+static void write_host(struct text *text, const struct metrics *metrics)
 {
     const struct host_counts *host = metrics->host;
     histogram(text, "holdfast_acquire_seconds",
@@ -227,7 +227,7 @@ static void tell_host(struct text *text, const struct metrics *metrics)
           metrics->here->requests);
 }
 
-static void tell_driver(struct text *text, const struct metrics *metrics)
+static void write_driver(struct text *text, const struct metrics *metrics)
 {
     const struct driver_counts *driver = metrics->driver;
     const struct driver_queues *queues = &metrics->queues;
@@ -245,7 +245,7 @@ static void tell_driver(struct text *text, const struct metrics *metrics)
           queues->later);
 }
 
-static void tell_quorum(struct text *text, const struct metrics *metrics)
+static void write_quorum(struct text *text, const struct metrics *metrics)
 {
     const struct quorum_counts *quorum = metrics->quorum;
     const struct quorum_survey *voting = metrics->voting;
@@ -305,7 +305,7 @@ static void each_link(struct text *text, const struct metrics *metrics, const ch
         *(const uint64_t *)(const void *)(others + offset));
 }
 
-static void tell_peers(struct text *text, const struct metrics *metrics)
+static void write_peers(struct text *text, const struct metrics *metrics)
 {
     family(text, "holdfast_voter_up", "gauge",
            "1 if that voter answers and the connection to it is up");
@@ -348,12 +348,12 @@ static void tell_peers(struct text *text, const struct metrics *metrics)
 size_t metrics_text(const struct metrics *metrics, char *out)
 {
     struct text text = {.bytes = out};
-    tell_agent(&text, metrics);
-    tell_locks(&text, metrics);
-    tell_host(&text, metrics);
-    tell_driver(&text, metrics);
-    tell_quorum(&text, metrics);
-    tell_peers(&text, metrics);
+    write_agent(&text, metrics);
+    write_locks(&text, metrics);
+    write_host(&text, metrics);
+    write_driver(&text, metrics);
+    write_quorum(&text, metrics);
+    write_peers(&text, metrics);
     return text.size;
 }
 

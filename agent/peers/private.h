@@ -23,7 +23,7 @@ enum {
 struct peer_agent {
     struct message_agent name; /* length 0: this entry is free */
     bool voter;
-    bool up;                      /* whether the connection is up, as the driver was last told */
+    bool up;                      /* whether the connection is up, as last reported to the driver */
     struct address_entry listens; /* the addresses of an agent that is not a voter */
     char address[MESSAGE_ADDRESS_MAX];
     uint32_t link;         /* the link's number in the transport */

@@ -406,7 +406,7 @@ static void on_promise(void *arg, uint32_t epoch, int64_t deadline_ns)
 {
     struct agent *agent = arg;
     struct lease_record record = {.epoch = epoch, .deadline_ns = deadline_ns};
-    agent_epoch_heard(agent);
+    agent_epoch_known(agent);
     regions_promised(agent, deadline_ns);
     memcpy(record.boot_id, agent->boot_id, sizeof(record.boot_id));
     lease_file_write(&agent->lease_file, &record);
@@ -613,7 +613,7 @@ static bool wait_until_safe(struct agent *agent)
     int64_t end_ns = clock_boottime_ns() + timeout_ns;
     agent->loop->in_turn = true;
     if (!alone) {
-        agent_epoch_heard(agent); /* other voters may learn of the epoch from now on */
+        agent_epoch_known(agent); /* other voters may learn of the epoch from now on */
     }
     driver_start(agent->driver, agent_epoch(agent), agent->adopted);
     look_at_rate(agent);

@@ -79,7 +79,8 @@ struct start {
     uint64_t region_rows;       /* bit i: the store has a row for the region of namespace i */
     bool strange_region;        /* the store has a row for a namespace that is not configured */
     uint32_t epoch;
-    bool unheard; /* this start began the epoch, and no other agent and no client knows of it yet */
+    /* this start began the epoch, and no other agent and no client knows of it yet */
+    bool epoch_unknown;
     struct log_limit wake_limit;
 };
 
@@ -553,7 +554,7 @@ static bool keep_session(struct agent *agent)
     if (!store_commit(store, &commit)) {
         return false;
     }
-    agent->start->unheard = true;
+    agent->start->epoch_unknown = true;
     disk_committed(agent, commit);
     return true;
 }
@@ -585,11 +586,11 @@ void agent_give_epoch_back(struct agent *agent)
 {
     struct store *store = agent->store;
     uint64_t commit;
-    if (!agent->start->unheard || !store_begin(store) ||
+    if (!agent->start->epoch_unknown || !store_begin(store) ||
         !store_put_session_epoch(store, agent->meta.session_epoch)) {
         return; /* on failure the epoch stays used up */
     }
-    agent->start->unheard = false;
+    agent->start->epoch_unknown = false;
     for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
         if (!store_del_region(store, agent->config.namespaces[i].name)) {
             return;
@@ -601,9 +602,9 @@ void agent_give_epoch_back(struct agent *agent)
     regions_remove(agent);
 }
 
-void agent_epoch_heard(struct agent *agent)
+void agent_epoch_known(struct agent *agent)
 {
-    agent->start->unheard = false;
+    agent->start->epoch_unknown = false;
 }
 
 bool agent_lock_socket_again(struct agent *agent)

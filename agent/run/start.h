@@ -22,7 +22,7 @@ int agent_prepare(struct agent *agent) __attribute__((warn_unused_result));
  * ended, and the store must not be used afterwards. */
 void agent_give_epoch_back(struct agent *agent);
 /* Notes that another agent or a client may know of the epoch from now on. */
-void agent_epoch_heard(struct agent *agent);
+void agent_epoch_known(struct agent *agent);
 /* If somebody removed the lock file beside the socket, makes and locks it again. On failure returns
  * false with one line in agent->error. */
 bool agent_lock_socket_again(struct agent *agent) __attribute__((warn_unused_result));

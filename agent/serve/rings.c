@@ -13,7 +13,7 @@
 static void answer_rings(const struct socket_share *share, struct rings *rings, int64_t now_ns)
 {
     struct log_line line;
-    if (!rings_are_to_be_told(rings, now_ns)) {
+    if (!rings_log_is_due(rings, now_ns)) {
         return;
     }
     log_begin(&line, LOG_LEVEL_WARN, "rings_held_back");
@@ -25,7 +25,7 @@ static void answer_rings(const struct socket_share *share, struct rings *rings, 
                  ? "a process of this user rings without end and for nothing"
                  : "processes of this user ring more than half a processor can answer");
     log_end(&line);
-    rings_told(rings, now_ns);
+    rings_logged(rings, now_ns);
 }
 
 static void answer(struct agent *agent, struct socket_share *share, uint64_t regions)

@@ -615,7 +615,7 @@ void serve_act(void *arg, const struct host_action *action, const unsigned char 
     case HOST_LOG:
         log_action(agent, action);
         break;
-    case HOST_TELL:
+    case HOST_FACTS:
         send_facts(agent, action);
         break;
     default:

@@ -73,7 +73,7 @@ static bool open_region(int fd, int *region)
     struct hfi_frame frame = {
         .kind = HFI_FRAME_OPEN, .request = 2, .open = {.name = {.bytes = "open/a", .size = 6}}};
     (void)hello_say(fd, &frame, 0);
-    return hello_hear(fd, &frame, region) && frame.kind == HFI_FRAME_REGION && *region >= 0;
+    return hello_receive(fd, &frame, region) && frame.kind == HFI_FRAME_REGION && *region >= 0;
 }
 
 /* ---- attacks: each process attacks without end ---- */
@@ -365,7 +365,7 @@ static void use_all(void)
         int none;
         (void)hello_say(fd, &ring, 0);
         (void)hello_say(fd, &frame, 0);
-        (void)hello_hear(fd, &frame, &none);
+        (void)hello_receive(fd, &frame, &none);
     }
 }
 

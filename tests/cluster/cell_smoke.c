@@ -87,7 +87,7 @@ static void await_shown(int host, const char *name, int64_t holder_pid)
 {
     int64_t end_ns = boottime_now() + GUARD_MS * MS;
     while (actor_show(&actors[host], name).holder_pid != holder_pid) {
-        REQUIRE(boottime_now() < end_ns, "host %d does not hear of %s", host, name);
+        REQUIRE(boottime_now() < end_ns, "host %d does not learn of %s", host, name);
         sleep_ms(20);
     }
 }

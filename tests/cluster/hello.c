@@ -27,7 +27,7 @@ bool hello_say(int fd, const struct hfi_frame *frame, int flags)
     return send(fd, bytes, size, MSG_NOSIGNAL | flags) == (ssize_t)size;
 }
 
-bool hello_hear(int fd, struct hfi_frame *frame, int *with)
+bool hello_receive(int fd, struct hfi_frame *frame, int *with)
 {
     static unsigned char bytes[HFI_FRAME_MAX];
     union {
@@ -70,7 +70,8 @@ bool hello_greet(int fd, const struct hello_as *as)
 bool hello_welcome(int fd, struct hello_as *as)
 {
     struct hfi_frame frame;
-    if (!hello_greet(fd, as) || !hello_hear(fd, &frame, NULL) || frame.kind != HFI_FRAME_WELCOME) {
+    if (!hello_greet(fd, as) || !hello_receive(fd, &frame, NULL) ||
+        frame.kind != HFI_FRAME_WELCOME) {
         return false;
     }
     *as = (struct hello_as){.client = frame.welcome.client, .nonce = frame.welcome.nonce};

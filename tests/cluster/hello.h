@@ -25,7 +25,7 @@ bool hello_say(int fd, const struct hfi_frame *frame, int flags);
 /* Receives a frame. Its texts are valid until the next call. *with becomes the descriptor that came
  * with the frame, which the caller owns, or -1. If `with` is NULL, such a descriptor is closed.
  * Returns false if no frame came. */
-bool hello_hear(int fd, struct hfi_frame *frame, int *with);
+bool hello_receive(int fd, struct hfi_frame *frame, int *with);
 
 /* Sends HELLO with that identity. */
 bool hello_greet(int fd, const struct hello_as *as);

@@ -589,13 +589,13 @@ START_TEST(without_descriptors_nobody_is_blamed)
         struct hf_options options = {
             .size = sizeof(options), .socket = agent.socket, .connect_timeout_ns = 500 * MS};
         hf_client *client;
-        int heard = HF_ENOAGENT; /* this error comes if the agent had no time for the connection
+        int result = HF_ENOAGENT; /* this error comes if the agent had no time for the connection
                                   * yet */
         for (int64_t end_ns = boottime_now() + GUARD_MS * MS;
-             heard == HF_ENOAGENT && boottime_now() < end_ns;) {
-            heard = hf_connect(&options, &client);
+             result == HF_ENOAGENT && boottime_now() < end_ns;) {
+            result = hf_connect(&options, &client);
         }
-        REQUIRE(heard == HF_EFULL, "%s", hf_strerror(heard));
+        REQUIRE(result == HF_EFULL, "%s", hf_strerror(result));
         _exit(0);
     }
     ck_assert_int_eq(wait_for(stranger), 0);
@@ -619,7 +619,7 @@ START_TEST(without_descriptors_who_comes_back_keeps_its_hold)
     struct hf_options options = {.size = sizeof(options), .socket = way};
     hf_client *client;
     hf_lock *other = NULL;
-    int heard = HF_ENOAGENT;
+    int result = HF_ENOAGENT;
     snprintf(way, sizeof(way), "%s/way", agent.folder);
     ck_assert_int_eq(symlink(agent.socket, way), 0);
     hf_lock *lock = hold_by(&options, &client);
@@ -630,13 +630,13 @@ START_TEST(without_descriptors_who_comes_back_keeps_its_hold)
     allow_descriptors(0);
     ck_assert_int_eq(symlink(agent.socket, way), 0);
     int64_t end_ns = boottime_now() + GUARD_MS * MS;
-    while (heard != 0) {
-        ck_assert_msg(heard == HF_ENOAGENT || heard == HF_EFULL, "%s", hf_strerror(heard));
+    while (result != 0) {
+        ck_assert_msg(result == HF_ENOAGENT || result == HF_EFULL, "%s", hf_strerror(result));
         ck_assert_int_lt(boottime_now(), end_ns);
         if (agent_logged(&agent, "event=connection_refused")) {
             allow_descriptors(-1);
         }
-        heard = hf_open(client, "another", NULL, &other);
+        result = hf_open(client, "another", NULL, &other);
     }
     /* The agent did not take the client for another process. It admits the client once it has a
      * descriptor. */

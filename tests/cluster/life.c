@@ -97,7 +97,7 @@ static void say(int fd, const struct hfi_frame *frame)
 }
 
 /* Receives the next frame. Stores descriptors that come with it in `files`, if there is room. */
-static void hear(int fd, struct hfi_frame *frame)
+static void receive(int fd, struct hfi_frame *frame)
 {
     static unsigned char bytes[HFI_FRAME_MAX];
     struct hfi_listed_cursor cursor;
@@ -140,7 +140,7 @@ static void greet(struct raw *raw)
                                         .library = {.bytes = "1", .size = 1}}};
     raw->socket = dial();
     say(raw->socket, &frame);
-    hear(raw->socket, &frame);
+    receive(raw->socket, &frame);
     REQUIRE(frame.kind == HFI_FRAME_WELCOME, "not welcomed: %s", hf_strerror(frame.error));
     raw->client = frame.welcome.client;
     raw->nonce = frame.welcome.nonce;
@@ -152,9 +152,9 @@ static void map(const struct raw *raw)
     struct hfi_frame frame = {
         .kind = HFI_FRAME_MAP, .request = 2, .text = {.bytes = "name", .size = 4}};
     say(raw->socket, &frame);
-    hear(raw->socket, &frame);
+    receive(raw->socket, &frame);
     REQUIRE(frame.kind == HFI_FRAME_REGION, "no region");
-    hear(raw->socket, &frame);
+    receive(raw->socket, &frame);
 }
 
 /* ---- locks in many pieces ---- */
@@ -234,7 +234,7 @@ static void await(int fd)
 {
     char byte;
     struct pollfd ready = {.fd = fd, .events = POLLIN};
-    REQUIRE(poll(&ready, 1, 3 * GUARD_MS) == 1 && read(fd, &byte, 1) == 1, "nothing heard");
+    REQUIRE(poll(&ready, 1, 3 * GUARD_MS) == 1 && read(fd, &byte, 1) == 1, "nothing received");
 }
 
 /* Starts an attacker. It reports when it is ready, attacks on request, reports again, and lives

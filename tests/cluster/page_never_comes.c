@@ -76,7 +76,7 @@ static void say(int fd, const struct hfi_frame *frame)
 }
 
 /* Receives a frame and returns its kind. Adds the descriptors that come with it to `got`. */
-static enum hfi_frame_kind hear(int fd)
+static enum hfi_frame_kind receive(int fd)
 {
     static unsigned char bytes[HFI_FRAME_MAX];
     union {
@@ -120,9 +120,9 @@ static void enter(void)
     got[0] = fd;
     got_count = 1;
     say(fd, &hello);
-    REQUIRE(hear(fd) == HFI_FRAME_WELCOME, "not welcomed");
+    REQUIRE(receive(fd) == HFI_FRAME_WELCOME, "not welcomed");
     say(fd, &open_lock);
-    REQUIRE(hear(fd) == HFI_FRAME_REGION && hear(fd) == HFI_FRAME_OPENED, "not opened");
+    REQUIRE(receive(fd) == HFI_FRAME_REGION && receive(fd) == HFI_FRAME_OPENED, "not opened");
     REQUIRE(got_count > 1, "no region");
 }
 

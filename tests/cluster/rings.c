@@ -69,7 +69,7 @@ static bool say(const struct raw *raw, const struct hfi_frame *frame)
 }
 
 /* Receives the next frame. Returns false if the agent hung up. */
-static bool hear(struct raw *raw, struct hfi_frame *frame)
+static bool receive(struct raw *raw, struct hfi_frame *frame)
 {
     static unsigned char bytes[HFI_FRAME_MAX];
     union {
@@ -128,7 +128,7 @@ static bool enter(struct raw *raw)
 {
     struct hfi_frame frame;
     dial(raw);
-    REQUIRE(greet(raw) && hear(raw, &frame) && frame.kind == HFI_FRAME_WELCOME, "not welcomed");
+    REQUIRE(greet(raw) && receive(raw, &frame) && frame.kind == HFI_FRAME_WELCOME, "not welcomed");
     raw->client = frame.welcome.client;
     raw->nonce = frame.welcome.nonce;
     return frame.welcome.resumed;
@@ -139,7 +139,7 @@ static bool enter(struct raw *raw)
 static void wait_for_it(struct raw *raw)
 {
     struct hfi_frame frame = {.kind = HFI_FRAME_EVENTS, .request = 3};
-    REQUIRE(say(raw, &frame) && hear(raw, &frame) && frame.kind == HFI_FRAME_DONE, "no answer");
+    REQUIRE(say(raw, &frame) && receive(raw, &frame) && frame.kind == HFI_FRAME_DONE, "no answer");
 }
 
 /* Receives the region of that name's namespace, by OPEN or by MAP. */
@@ -153,7 +153,8 @@ static void have_region(struct raw *raw, const char *name, enum hfi_frame_kind h
     } else {
         frame.text = text;
     }
-    REQUIRE(say(raw, &frame) && hear(raw, &frame) && frame.kind == HFI_FRAME_REGION, "no region");
+    REQUIRE(say(raw, &frame) && receive(raw, &frame) && frame.kind == HFI_FRAME_REGION,
+            "no region");
     REQUIRE(fstat(raw->region_fd, &status) == 0, "no region's descriptor");
     void *memory = mmap(NULL, (size_t)status.st_size, PROT_READ | PROT_WRITE, MAP_SHARED,
                         raw->region_fd, 0);
@@ -161,7 +162,7 @@ static void have_region(struct raw *raw, const char *name, enum hfi_frame_kind h
                 hfi_region_attach(memory, (uint64_t)status.st_size, &raw->region) == NULL,
             "a region that is none");
     close(raw->region_fd);
-    REQUIRE(hear(raw, &frame), "no answer");
+    REQUIRE(receive(raw, &frame), "no answer");
 }
 
 static void set_bit(const struct raw *raw)
@@ -295,7 +296,7 @@ static void expect_hung_up(struct raw *raw, const char *bytes, size_t size)
 {
     struct hfi_frame frame;
     ck_assert_int_eq(send(raw->socket, bytes, size, MSG_NOSIGNAL), (ssize_t)size);
-    while (hear(raw, &frame)) {
+    while (receive(raw, &frame)) {
         ck_assert_int_eq(frame.kind, HFI_FRAME_DONE);
         ck_assert_int_eq(frame.error, HF_EPROTO);
     }
@@ -337,7 +338,7 @@ START_TEST(a_ring_behind_hello_is_harmless)
     for (unsigned i = 0; i < 20; i++) {
         dial(&raw);
         ck_assert(greet(&raw) && ring(&raw) && ring(&raw));
-        ck_assert(hear(&raw, &frame));
+        ck_assert(receive(&raw, &frame));
         ck_assert_int_eq(frame.kind, HFI_FRAME_WELCOME);
         wait_for_it(&raw);
         leave(&raw);

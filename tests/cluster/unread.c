@@ -137,7 +137,7 @@ START_TEST(what_was_sent_is_received)
     while (agent_logged(&agent, "it does not read its answers") == 0) {
         sleep_ms(1);
     }
-    while (hello_hear(fd, &frame, &region)) {
+    while (hello_receive(fd, &frame, &region)) {
         regions += region >= 0;
         close(region);
     }

@@ -211,7 +211,7 @@ void host_step(struct host *host, const struct host_event *event, struct host_ac
         note_about("host:", word_of(event->as.message->kind));
     } else if (event->kind == HOST_VOTERS) {
         char word[32];
-        snprintf(word, sizeof(word), "up%x:%x", event->as.voters.up, event->as.voters.heard);
+        snprintf(word, sizeof(word), "up%x:%x", event->as.voters.up, event->as.voters.answering);
         note(word);
     }
     for (const char *at = frame_does; event->kind == HOST_FRAME && *at != '\0'; at++) {

@@ -417,7 +417,7 @@ uint32_t rig_sent_count(const struct rig *rig, enum message_kind kind)
     return count;
 }
 
-void rig_hear(struct rig *rig, const struct message *message)
+void rig_receive(struct rig *rig, const struct message *message)
 {
     struct host_event event = {.kind = HOST_MESSAGE};
     event.as.message = message;
@@ -450,7 +450,7 @@ void rig_answer(struct rig *rig, const struct message *asked, enum message_mode 
     grant->fresh = rig->fresh;
     grant->token_first = first;
     grant->token_last = last;
-    rig_hear(rig, &message);
+    rig_receive(rig, &message);
 }
 
 void rig_grant(struct rig *rig, const struct message *asked, uint64_t first, uint64_t last)
@@ -470,7 +470,7 @@ void rig_recall(struct rig *rig, const char *name, uint64_t version)
     message.as.version = (struct message_version){
         .agent = rig->config.agent, .epoch = rig->epoch, .version = {1 << 16 | 1, version}};
     message_name_set(&message.as.version.name, name, strlen(name));
-    rig_hear(rig, &message);
+    rig_receive(rig, &message);
 }
 
 void rig_refuse(struct rig *rig, const struct message *request, enum message_refusal reason)
@@ -482,7 +482,7 @@ void rig_refuse(struct rig *rig, const struct message *request, enum message_ref
                                           : request->as.acquire.request_id;
     message.as.refused.name = amend ? request->as.amend.name : request->as.acquire.name;
     message.as.refused.reason = (uint8_t)reason;
-    rig_hear(rig, &message);
+    rig_receive(rig, &message);
 }
 
 void rig_returned(struct rig *rig, const struct message *give_back)
@@ -493,7 +493,7 @@ void rig_returned(struct rig *rig, const struct message *give_back)
                                                   .request_id = give_back->as.give_back.request_id,
                                                   .name = give_back->as.give_back.name,
                                                   .version = give_back->as.give_back.version};
-    rig_hear(rig, &message);
+    rig_receive(rig, &message);
 }
 
 /* ---- the region ---- */

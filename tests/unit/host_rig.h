@@ -121,7 +121,7 @@ void rig_close(struct rig *rig, uint32_t client, uint32_t handle);
 const struct message *rig_sent(const struct rig *rig, enum message_kind kind);
 uint32_t rig_sent_count(const struct rig *rig, enum message_kind kind);
 /* Gives the host a message of another agent. */
-void rig_hear(struct rig *rig, const struct message *message);
+void rig_receive(struct rig *rig, const struct message *message);
 /* Answers an ACQUIRE or AMEND with exactly these values. */
 void rig_answer(struct rig *rig, const struct message *asked, enum message_mode mode,
                 uint64_t version, uint64_t first, uint64_t last);

@@ -53,7 +53,7 @@ static void say_owner(uint32_t voter)
     message.from = rig->config.voters[voter];
     message.as.owner.ballot = 1 << 16 | (voter + 1);
     message_partition_add(&message.as.owner.partitions, names_partition("a", 1));
-    rig_hear(rig, &message);
+    rig_receive(rig, &message);
 }
 
 static void refuse_not_owner(const struct message *acquire, uint32_t from, uint32_t hint)
@@ -66,13 +66,13 @@ static void refuse_not_owner(const struct message *acquire, uint32_t from, uint3
                                                   .name = acquire->as.acquire.name,
                                                   .reason = MESSAGE_REFUSED_NOT_OWNER,
                                                   .owner = rig->config.voters[hint]};
-    rig_hear(rig, &message);
+    rig_receive(rig, &message);
 }
 
 static void voters_up(uint32_t up)
 {
     struct host_event event = {.kind = HOST_VOTERS};
-    event.as.voters.up = event.as.voters.heard = up;
+    event.as.voters.up = event.as.voters.answering = up;
     rig_step(rig, event);
 }
 
@@ -239,17 +239,17 @@ END_TEST
 
 /* A voter that is connected but never answered is shown as down. This agent itself is shown as
  * up. */
-START_TEST(a_voter_that_was_never_heard_is_not_told_of_as_up)
+START_TEST(a_voter_that_never_answered_is_not_reported_as_up)
 {
     struct hfi_frame status = {.kind = HFI_FRAME_STATUS};
     struct host_event event = {.kind = HOST_VOTERS};
-    for (uint32_t heard = 0; heard < 1U << VOTERS; heard++) {
+    for (uint32_t answering = 0; answering < 1U << VOTERS; answering++) {
         event.as.voters.up = (1U << VOTERS) - 1;
-        event.as.voters.heard = heard;
+        event.as.voters.answering = answering;
         rig_step(rig, event);
         const struct hfi_stated *stated = &rig_ask(rig, client, &status)->frame.stated;
         for (uint32_t i = 0; i < VOTERS; i++) {
-            bool is_up = i == rig->config.self || (heard >> i & 1) != 0;
+            bool is_up = i == rig->config.self || (answering >> i & 1) != 0;
             ck_assert_uint_eq(stated->voters[i].state, is_up ? HF_VOTER_UP : HF_VOTER_DOWN);
         }
     }
@@ -271,7 +271,7 @@ START_TEST(who_answers_is_asked_next)
                                               .mode = MESSAGE_MODE_EXCLUSIVE,
                                               .token_first = 1,
                                               .token_last = 100};
-    rig_hear(rig, &message);
+    rig_receive(rig, &message);
     rig_recall(rig, "a", 1);
     ck_assert_ptr_nonnull(rig_sent(rig, MESSAGE_GIVE_BACK));
     ck_assert_uint_eq(cell_way()->to, next);
@@ -850,7 +850,7 @@ static Suite *make_suite(void)
     tcase_add_test(asks, a_voter_that_is_down_is_not_asked);
     tcase_add_test(asks, a_voter_that_is_back_is_asked_at_once);
     tcase_add_test(asks, a_link_that_comes_and_goes_leaves_other_ways_their_turns);
-    tcase_add_test(asks, a_voter_that_was_never_heard_is_not_told_of_as_up);
+    tcase_add_test(asks, a_voter_that_never_answered_is_not_reported_as_up);
     tcase_add_test(asks, who_answers_is_asked_next);
     tcase_add_test(asks, what_finds_no_room_is_asked_when_there_is);
     tcase_add_test(asks, a_lost_session_asks_for_nothing_more);

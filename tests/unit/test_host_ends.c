@@ -536,7 +536,7 @@ START_TEST(a_change_before_one_that_is_being_told)
     rig_pass(small, RIG_MS);
     small->reply_count = 0;
     (void)rig_take(small, &opens[1]);
-    small->host->watches->told = HUB_PIECES_MAX - 2;
+    small->host->watches->notified = HUB_PIECES_MAX - 2;
     rig_ring(small);
     ck_assert_uint_eq(small->reply_count, 2);
     (void)rig_take(small, &opens[0]);
@@ -572,7 +572,7 @@ START_TEST(a_change_of_the_one_that_is_being_told)
     }
     rig_pass(small, RIG_MS);
     struct hfi_held held = rig_take(small, &opened);
-    small->host->watches->told = HUB_PIECES_MAX - 2;
+    small->host->watches->notified = HUB_PIECES_MAX - 2;
     small->reply_count = 0;
     rig_ring(small);
     ck_assert_uint_eq(small->reply_count, 2);
@@ -584,7 +584,7 @@ START_TEST(a_change_of_the_one_that_is_being_told)
     for (uint32_t i = 0; i < WATCHERS; i++) {
         ck_assert_uint_ge(rig_count(small, watchers[i], HFI_FRAME_CHANGED), 1);
     }
-    ck_assert(!small->host->watches->spaces[0].telling);
+    ck_assert(!small->host->watches->spaces[0].notifying);
     rig_destroy(small);
 }
 END_TEST
@@ -607,7 +607,7 @@ START_TEST(a_change_of_one_that_is_gone_before_all_are_told)
     struct hfi_held held = rig_take(small, &opened);
     rig_pass(small, RIG_MS);
     small->reply_count = 0;
-    small->host->watches->told = HUB_PIECES_MAX - 2;
+    small->host->watches->notified = HUB_PIECES_MAX - 2;
     struct hfi_actor actor = rig_actor(small, opened.holder);
     hfi_release(&actor, opened.slot, held.token);
     rig_close(small, user, opened.handle);
@@ -645,7 +645,7 @@ START_TEST(a_lock_that_always_changes)
     small->reply_count = 0;
     for (uint32_t i = 0; i < 3; i++) {
         watch_changed(small->host, (struct lock_ref){0, opens[0].slot});
-        small->host->watches->told = HUB_PIECES_MAX - 1;
+        small->host->watches->notified = HUB_PIECES_MAX - 1;
         rig_ring(small);
     }
     bool told = false;

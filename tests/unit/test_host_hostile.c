@@ -103,9 +103,9 @@ static void answer(struct rig *rig)
             rig_returned(rig, &asked);
         } else if (asked.kind == MESSAGE_BREAK) {
             asked.kind = MESSAGE_BREAK_HOLD;
-            rig_hear(rig, &asked);
+            rig_receive(rig, &asked);
         } else if (asked.kind == MESSAGE_BROKEN) {
-            rig_hear(rig, &asked);
+            rig_receive(rig, &asked);
         } else if (draw(5) == 0) {
             rig_refuse(rig, &asked,
                        asked.kind == MESSAGE_AMEND ? MESSAGE_REFUSED_VERSION

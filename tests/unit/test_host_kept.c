@@ -236,7 +236,7 @@ START_TEST(an_answer_to_the_one_before_finds_the_next_one)
                                                   .reason = MESSAGE_REFUSED_NOT_OWNER,
                                                   .owner = rig->config.voters[1]};
     rig_lease(rig, 1, rig->now_ns - 1, false); /* the host is in jeopardy */
-    rig_hear(rig, &refused);
+    rig_receive(rig, &refused);
     ck_assert_ptr_null(rig_sent(rig, MESSAGE_ACQUIRE));
     rig->fresh = true;
     rig_answer(rig, &before, MESSAGE_MODE_EXCLUSIVE, 2, 101, 200);

@@ -36,7 +36,7 @@ static void tell_outcome_as(const char *from, bool relayed, enum message_kind ki
     message_agent_set(&message.from, from, strlen(from));
     message.as.outcome = (struct message_outcome){
         .agent = rig->config.agent, .request_id = id, .result = result};
-    rig_hear(rig, &message);
+    rig_receive(rig, &message);
 }
 
 static void tell_outcome(enum message_kind kind, uint64_t id, int32_t result)
@@ -152,7 +152,7 @@ START_TEST(one_user_leaves_questions_to_others)
 }
 END_TEST
 
-static void hear_check(const struct hfi_opened *opened, uint64_t token, bool relayed)
+static void receive_check(const struct hfi_opened *opened, uint64_t token, bool relayed)
 {
     struct message message = {.kind = MESSAGE_CHECK, .relayed = relayed};
     message_agent_set(&message.as.check.agent, "host-y", 6);
@@ -162,7 +162,7 @@ static void hear_check(const struct hfi_opened *opened, uint64_t token, bool rel
     message.as.check.epoch = 1;
     message.as.check.holder = opened->holder;
     message.as.check.seat = HFI_SEAT_NONE;
-    rig_hear(rig, &message);
+    rig_receive(rig, &message);
 }
 
 START_TEST(another_host_is_told_whether_it_is_held)
@@ -170,7 +170,7 @@ START_TEST(another_host_is_told_whether_it_is_held)
     struct hfi_held held;
     struct hfi_opened opened = cell_open_granted(client);
     ck_assert_int_eq(cell_try(&opened, &held), HFI_HELD);
-    hear_check(&opened, held.token, false);
+    receive_check(&opened, held.token, false);
     const struct message *answer = rig_sent(rig, MESSAGE_CHECKED);
     ck_assert_ptr_nonnull(answer);
     ck_assert_uint_eq(cell_way()->to, HOST_TO_AGENT);
@@ -178,12 +178,12 @@ START_TEST(another_host_is_told_whether_it_is_held)
     ck_assert_str_eq(answer->to.text, "host-y");
     ck_assert_uint_eq(answer->as.outcome.request_id, 99);
     ck_assert_int_eq(answer->as.outcome.result, 0);
-    hear_check(&opened, held.token + 1, true);
+    receive_check(&opened, held.token + 1, true);
     /* the answer also goes back through another voter */
     ck_assert_uint_lt(cell_way()->relay, VOTERS);
     ck_assert_int_eq(rig_sent(rig, MESSAGE_CHECKED)->as.outcome.result, HF_ESTALE);
     rig->now_ns += 200000 * RIG_MS; /* the host is in jeopardy */
-    hear_check(&opened, held.token, false);
+    receive_check(&opened, held.token, false);
     ck_assert_int_eq(rig_sent(rig, MESSAGE_CHECKED)->as.outcome.result, HF_EUNKNOWN);
 }
 END_TEST
@@ -209,7 +209,7 @@ START_TEST(a_break_of_what_is_elsewhere_goes_to_the_coordinator)
 }
 END_TEST
 
-static void hear_break(uint64_t id, struct message_order version)
+static void receive_break(uint64_t id, struct message_order version)
 {
     struct message message = {.kind = MESSAGE_BREAK_HOLD};
     message_agent_set(&message.as.break_lock.agent, "host-y", 6);
@@ -218,7 +218,7 @@ static void hear_break(uint64_t id, struct message_order version)
     message.as.break_lock.now = true;
     message.as.break_lock.version = version;
     message.as.break_lock.user = 1001;
-    rig_hear(rig, &message);
+    rig_receive(rig, &message);
 }
 
 START_TEST(a_repeated_break_does_not_end_the_next_hold)
@@ -228,7 +228,7 @@ START_TEST(a_repeated_break_does_not_end_the_next_hold)
     struct hfi_opened next = cell_open_granted(other);
     const struct message_order grant = {1 << 16 | 1, rig->version};
     ck_assert_int_eq(cell_try(&opened, &held), HFI_HELD);
-    hear_break(7, grant);
+    receive_break(7, grant);
     ck_assert_uint_eq(hfi_word_holder(rig_word(rig, opened.slot)), 0);
     struct hfi_ending ending;
     ck_assert(hfi_ending_read(&rig->region, opened.slot, HFI_SEAT_NONE, held.token, 0, &ending));
@@ -237,10 +237,10 @@ START_TEST(a_repeated_break_does_not_end_the_next_hold)
     ck_assert_str_eq(ending.agent, "host-y");
     ck_assert_int_eq(rig_sent(rig, MESSAGE_BROKEN)->as.outcome.result, 0);
     ck_assert_int_eq(cell_try(&next, &held), HFI_HELD);
-    hear_break(7, grant);
+    receive_break(7, grant);
     ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_BROKEN), 2);
     ck_assert_uint_eq(hfi_word_holder(rig_word(rig, opened.slot)), next.holder);
-    hear_break(8, grant);
+    receive_break(8, grant);
     ck_assert_uint_eq(hfi_word_holder(rig_word(rig, opened.slot)), 0);
 }
 END_TEST
@@ -254,10 +254,10 @@ START_TEST(a_late_break_does_not_end_a_later_grant)
     const struct message_order before = {1 << 16 | 1, rig->version - 1};
     const struct message_order grant = {1 << 16 | 1, rig->version};
     ck_assert_int_eq(cell_try(&opened, &held), HFI_HELD);
-    hear_break(7, before);
+    receive_break(7, before);
     ck_assert_int_eq(rig_sent(rig, MESSAGE_BROKEN)->as.outcome.result, 0);
     ck_assert_uint_eq(hfi_word_holder(rig_word(rig, opened.slot)), opened.holder);
-    hear_break(8, grant);
+    receive_break(8, grant);
     ck_assert_uint_eq(hfi_word_holder(rig_word(rig, opened.slot)), 0);
 }
 END_TEST
@@ -455,10 +455,10 @@ START_TEST(a_hold_that_goes_on_is_unknown_to_others_until_it_is_confirmed)
     struct hfi_opened opened = cell_open_granted(client);
     ck_assert_int_eq(cell_try(&opened, &held), HFI_HELD);
     restart(&opened, client);
-    hear_check(&opened, held.token, false);
+    receive_check(&opened, held.token, false);
     ck_assert_int_eq(rig_sent(rig, MESSAGE_CHECKED)->as.outcome.result, HF_EUNKNOWN);
     rig_answer(rig, rig_sent(rig, MESSAGE_ACQUIRE), MESSAGE_MODE_EXCLUSIVE, 1, 1, 100);
-    hear_check(&opened, held.token, false);
+    receive_check(&opened, held.token, false);
     ck_assert_int_eq(rig_sent(rig, MESSAGE_CHECKED)->as.outcome.result, 0);
 }
 END_TEST

@@ -251,7 +251,7 @@ static void recall_numbered(enum message_recall what, uint64_t version, uint64_t
                                                   .version = {1 << 16 | 1, version},
                                                   .recall = (uint8_t)what};
     message_name_set(&message.as.version.name, "a", 1);
-    rig_hear(rig, &message);
+    rig_receive(rig, &message);
 }
 
 static void recall(enum message_recall what, uint64_t version)
@@ -320,14 +320,14 @@ START_TEST(a_recall_for_one_that_waits_may_ask_to_be_told)
 {
     struct hfi_opened opened = cell_open_granted(client);
     struct hfi_held held = rig_take(rig, &opened);
-    recall(MESSAGE_RECALL_TELLS, 1);
+    recall(MESSAGE_RECALL_REPORTS, 1);
     says_in_use(1, 1);
     ck_assert_uint_ne(rig_word(rig, opened.slot) & HFI_W_RECALL, 0);
     recall(MESSAGE_RECALL_IF_IDLE, 1); /* this recall does not replace the earlier recall */
     says_in_use(2, 1);
     cell_release(&opened, &held);
     ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_GIVE_BACK), 1);
-    recall(MESSAGE_RECALL_TELLS, 1);
+    recall(MESSAGE_RECALL_REPORTS, 1);
     ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_AMEND), 2);
     ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_GIVE_BACK), 2); /* the give-back is repeated */
 }

@@ -367,7 +367,7 @@ static void note_begun(void *arg, uint32_t from, uint32_t to, const struct messa
  */
 START_TEST(each_step_of_starting_over_needs_more_than_half_of_the_others)
 {
-    static const uint64_t unheard[] = {KIND(MESSAGE_HELLO), 0, KIND(MESSAGE_PROMISE),
+    static const uint64_t dropped[] = {KIND(MESSAGE_HELLO), 0, KIND(MESSAGE_PROMISE),
                                        KIND(MESSAGE_SYNCED)};
     uint32_t away = (uint32_t)_i / 4;
     int step = _i % 4;
@@ -376,7 +376,7 @@ START_TEST(each_step_of_starting_over_needs_more_than_half_of_the_others)
     cell_run(cell, 1000 * CELL_MS);
     cell_kill(cell, 2);
     cell_wipe(cell, 2, true);
-    cell->drop[away][2] = unheard[step];
+    cell->drop[away][2] = dropped[step];
     cell->tap = note_begun;
     cell_start(cell, 2);
     while (step == 1 && cell->nodes[2].disk.members[2].generation == 0) {

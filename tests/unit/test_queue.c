@@ -730,7 +730,7 @@ END_TEST
 
 /* A waiting request that is not repeated any more is dropped: a grant would be useless. A host that
  * repeats its request, however seldom, keeps its place. */
-START_TEST(who_is_not_heard_of_any_more_has_no_place)
+START_TEST(a_host_that_fell_silent_has_no_place)
 {
     const uint32_t each_s = _i == 0 ? 100 : 8;
     struct cell *cell = cell_ready(3);
@@ -876,7 +876,7 @@ int main(void)
     tcase_add_test(tests, a_break_does_not_hit_the_next_owner);
     tcase_add_test(tests, many_wait_for_their_times);
     tcase_add_test(tests, served_as_soon_as_it_is_dead);
-    tcase_add_loop_test(tests, who_is_not_heard_of_any_more_has_no_place, 0, 2);
+    tcase_add_loop_test(tests, a_host_that_fell_silent_has_no_place, 0, 2);
     tcase_add_test(tests, deleted_is_what_the_highest_checkpoint_says);
     tcase_add_test(tests, marked_by_a_minority_is_served);
     tcase_add_test(tests, breaks_of_the_dead);

@@ -61,9 +61,9 @@ START_TEST(rings_without_end_cost_little)
     ck_assert_int_le(thousandths, RINGS_NOTHING_PERCENT * 10 * 3 / 2);
     ck_assert_int_ge(thousandths, 5); /* rings are still answered */
     ck_assert_int_le(longest_ns, (RINGS_DEBT_MS - RINGS_BURST_MS / 2) * MS);
-    ck_assert(rings_are_to_be_told(&rings, 1060 * S));
-    rings_told(&rings, 1060 * S);
-    ck_assert(!rings_are_to_be_told(&rings, 1061 * S));
+    ck_assert(rings_log_is_due(&rings, 1060 * S));
+    rings_logged(&rings, 1060 * S);
+    ck_assert(!rings_log_is_due(&rings, 1061 * S));
     rings_init(&rings);
     thousandths = ring_for(&rings, 60 * S, 1, 0, &longest_ns);
     ck_assert_int_le(thousandths, RINGS_CAUSE_PERCENT * 10 * 11 / 10);

@@ -168,7 +168,7 @@ START_TEST(one_way_link)
 }
 END_TEST
 
-START_TEST(lapses_long_after_it_was_heard)
+START_TEST(lapses_long_after_it_was_renewed)
 {
     struct cell *cell = start();
     cell_extend(cell, 1, 0, 1);
@@ -360,7 +360,7 @@ int main(void)
     tcase_add_test(tests, only_a_fresh_echo_extends);
     tcase_add_test(tests, echo_of_an_earlier_process);
     tcase_add_test(tests, one_way_link);
-    tcase_add_test(tests, lapses_long_after_it_was_heard);
+    tcase_add_test(tests, lapses_long_after_it_was_renewed);
     tcase_add_test(tests, marked_only_if_lapsed_at_that_instant);
     tcase_add_test(tests, marked_is_dead_for_ever);
     tcase_add_test(tests, start_and_stall_renew_everybody);

@@ -318,7 +318,7 @@ END_TEST
 
 /* The owner gets all messages but no voter gets the owner's, or the other way round. The owner
  * resigns, another voter takes over, and each host is served. */
-START_TEST(heard_in_one_direction_only)
+START_TEST(messages_pass_in_one_direction_only)
 {
     uint32_t voters = _i / 2 % 2 == 0 ? 3 : 5;
     struct cell *cell = start(voters, 30 + (uint64_t)_i);
@@ -356,7 +356,7 @@ static uint32_t heir(const struct cell *cell, uint32_t owner, uint32_t partition
 
 /* A single voter does not get the owner's messages, or the owner does not get its messages. That
  * voter does not take over the partition, because the other voters name the owner. */
-START_TEST(one_voter_does_not_hear_it)
+START_TEST(one_voter_does_not_receive_its_messages)
 {
     uint32_t voters = _i / 3 % 2 == 0 ? 3 : 5;
     struct cell *cell = start(voters, 40 + (uint64_t)_i);
@@ -555,8 +555,8 @@ int main(void)
     tcase_add_loop_test(tests, hosts_are_told, 0, TOLD_CASES);
     tcase_add_test(tests, who_is_reached_later_is_told);
     tcase_add_loop_test(tests, silent_coordinator, 0, 4);
-    tcase_add_loop_test(tests, heard_in_one_direction_only, 0, 4);
-    tcase_add_loop_test(tests, one_voter_does_not_hear_it, 0, 6);
+    tcase_add_loop_test(tests, messages_pass_in_one_direction_only, 0, 4);
+    tcase_add_loop_test(tests, one_voter_does_not_receive_its_messages, 0, 6);
     tcase_add_loop_test(tests, duels_end, 0, 8);
     tcase_add_loop_test(tests, handed_back_once, 0, 4);
     tcase_add_test(tests, stuck_round_makes_it_resign);

@@ -248,7 +248,7 @@ START_TEST(a_host_that_waits_too_keeps_its_turn)
 {
     begin(X);
     ask(hosts[1], 1, X, MESSAGE_TRIES_ALSO, 0);
-    struct message_version recall = recalled(MESSAGE_RECALL_TELLS, 1);
+    struct message_version recall = recalled(MESSAGE_RECALL_REPORTS, 1);
     ask(hosts[2], 1, X, MESSAGE_TRIES_NONE, 0);
     say_in_use(&recall);
     ck_assert_uint_eq(refusals(hosts[1], 1), 1);

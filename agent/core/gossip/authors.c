@@ -82,7 +82,7 @@ uint16_t author_make(struct gossip *gossip, const struct message_agent *name)
     struct author *author = &gossip->authors[index];
     uint16_t *head = head_of(gossip, name);
     author->name = *name;
-    author->seen_ns = NEVER_HEARD;
+    author->seen_ns = NEVER_SEEN;
     author->made_ns = gossip->now_ns;
     author->hash_next = *head;
     *head = index;
@@ -134,7 +134,7 @@ bool author_refresh(struct gossip *gossip, uint16_t index, uint64_t incarnation,
         author->heartbeat_ms = heartbeat_ms;
         author->seen_ns = then_ns;
         author->owned_counts = false;
-    } else if (heartbeat_ms > author->heartbeat_ms || author->seen_ns == NEVER_HEARD) {
+    } else if (heartbeat_ms > author->heartbeat_ms || author->seen_ns == NEVER_SEEN) {
         author->heartbeat_ms = heartbeat_ms;
         author->seen_ns = then_ns > author->seen_ns ? then_ns : author->seen_ns;
     }

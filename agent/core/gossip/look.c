@@ -81,7 +81,7 @@ bool gossip_lock_next(const struct gossip *gossip, const void *name, size_t size
     const struct author *author = &gossip->authors[gossip->items[index].author];
     HF_CHECK(gossip_body_decode(body, item_body(gossip, index, body), &item));
     out->agent = author->name;
-    out->age_ns = author->seen_ns == NEVER_HEARD ? -1 : now_ns - author->seen_ns;
+    out->age_ns = author->seen_ns == NEVER_SEEN ? -1 : now_ns - author->seen_ns;
     out->valid = author_is_valid(gossip, author) && !author_is_silent(gossip, author, now_ns);
     out->lock = item.as.lock;
     lock_age(&out->lock, gossip_age_ms(now_ns, gossip->items[index].put_ns));
@@ -93,7 +93,7 @@ int64_t gossip_age_ns(const struct gossip *gossip, int64_t now_ns)
     int64_t age_ns = -1;
     for (uint32_t i = SELF + 1; i < gossip->authors_used; i++) {
         const struct author *author = &gossip->authors[i];
-        if (author->name.length > 0 && author->seen_ns != NEVER_HEARD &&
+        if (author->name.length > 0 && author->seen_ns != NEVER_SEEN &&
             author_is_valid(gossip, author) && !author_is_silent(gossip, author, now_ns) &&
             now_ns - author->seen_ns > age_ns) {
             age_ns = now_ns - author->seen_ns;
@@ -116,9 +116,9 @@ bool gossip_agent_next(const struct gossip *gossip, int64_t now_ns, uint32_t *at
     (*at)++;
     *out = (struct gossip_agent_view){
         .name = author->name,
-        .age_ns = self                             ? 0
-                  : author->seen_ns == NEVER_HEARD ? -1
-                                                   : now_ns - author->seen_ns,
+        .age_ns = self                            ? 0
+                  : author->seen_ns == NEVER_SEEN ? -1
+                                                  : now_ns - author->seen_ns,
         .silent = !self && author_is_silent(gossip, author, now_ns),
         .dead = author->dead_epoch > 0 && author->epoch <= author->dead_epoch,
         .agent = {.voter = self ? gossip->config.voter : author->voter,

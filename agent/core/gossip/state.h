@@ -27,7 +27,7 @@
 #include "core/gossip.h"
 
 #define MS_NS INT64_C(1000000)
-#define NEVER_HEARD INT64_MIN
+#define NEVER_SEEN INT64_MIN
 
 enum {
     SELF = 0,

@@ -34,6 +34,6 @@ uint64_t gossip_heartbeat_ms(const struct gossip *gossip)
 
 uint32_t gossip_age_ms(int64_t now_ns, int64_t then_ns)
 {
-    int64_t age_ms = then_ns == NEVER_HEARD ? UINT32_MAX : (now_ns - then_ns) / MS_NS;
+    int64_t age_ms = then_ns == NEVER_SEEN ? UINT32_MAX : (now_ns - then_ns) / MS_NS;
     return age_ms < 0 ? 0 : age_ms < UINT32_MAX ? (uint32_t)age_ms : UINT32_MAX;
 }

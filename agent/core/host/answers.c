@@ -178,7 +178,7 @@ static void closing_hasten(struct host *host, struct lock_ref at, const struct m
 {
     int64_t latest_ns = host->now_ns + (int64_t)grant->lock_delay_ms * MS;
     if (lock_closed_until_ns(host, at) > latest_ns) {
-        lock_close_told(host, at, latest_ns);
+        lock_close_and_write(host, at, latest_ns);
         opening_add(host, at, latest_ns);
     }
     uint32_t handle = lock_handles(host, at);
@@ -339,8 +339,8 @@ static void recalled_for_waiter(struct host *host, struct lock_ref at,
 
 /* Answers a recall: the grant is in use. Nothing but the time at which another host's try is
  * answered depends on this message (docs/PROTOCOL.md, rule 35). */
-static void tell_in_use(struct host *host, const struct message_version *recall,
-                        struct host_actions *actions)
+static void report_in_use(struct host *host, const struct message_version *recall,
+                          struct host_actions *actions)
 {
     uint32_t partition = names_partition(recall->name.bytes, recall->name.length);
     struct route route = route_choose(host, partition, 0, 0);
@@ -378,7 +378,7 @@ static void recalled_if_idle(struct host *host, struct lock_ref at,
         grant_give_back_unknown(host, &recall->name, recall->version, actions);
     }
     if (in_use && recall->request_id != 0) { /* 0: the coordinator wants no answer */
-        tell_in_use(host, recall, actions);
+        report_in_use(host, recall, actions);
     }
 }
 
@@ -398,9 +398,9 @@ static void recalled(struct host *host, const struct message_version *recall,
         return;
     }
     recalled_for_waiter(host, at, recall, actions);
-    if (recall->recall == MESSAGE_RECALL_TELLS && lock_state(host, at) != LOCK_IDLE &&
+    if (recall->recall == MESSAGE_RECALL_REPORTS && lock_state(host, at) != LOCK_IDLE &&
         lock_state(host, at) != LOCK_RETURNING && grant_is_used(host, at)) {
-        tell_in_use(host, recall, actions);
+        report_in_use(host, recall, actions);
     }
 }
 

@@ -222,7 +222,7 @@ static void frame_arrived(struct host *host, const struct host_event *event,
         inspect_status(host, client, frame, actions);
         return;
     case HFI_FRAME_FACTS: {
-        struct host_action *action = hub_emit(actions, HOST_TELL);
+        struct host_action *action = hub_emit(actions, HOST_FACTS);
         action->client = event->client;
         action->connection = client_connection(host, client);
         action->as.request = frame->request;
@@ -327,8 +327,9 @@ void host_step(struct host *host, const struct host_event *event, struct host_ac
         lease_changed(host, &event->as.lease, actions);
         break;
     case HOST_VOTERS:
-        requests_voters_up(host, routes_voters(host, event->as.voters.up, event->as.voters.heard,
-                                               event->as.voters.refused));
+        requests_voters_up(host,
+                           routes_voters(host, event->as.voters.up, event->as.voters.answering,
+                                         event->as.voters.refused));
         break;
     case HOST_TICK:
         work_anew(host);

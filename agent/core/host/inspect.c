@@ -116,7 +116,7 @@ void inspect_status(struct host *host, uint32_t client, const struct hfi_frame *
         stated->voters[i].address = config->addresses[i] ? text_of(config->addresses[i])
                                                          : (struct hfi_text){NULL, 0};
         stated->voters[i].state = route_is_refused(host, i) ? HF_VOTER_REFUSED
-                                  : route_is_heard(host, i) ? HF_VOTER_UP
+                                  : route_answers(host, i)  ? HF_VOTER_UP
                                                             : HF_VOTER_DOWN;
     }
     client_reply(host, client, &answer, actions);

@@ -424,7 +424,7 @@ void lock_revoke(struct host *host, struct lock_ref at, enum hfi_grant mode,
         hfi_ending_note_all(lock_actor(host, at)->region, at.slot, &ending);
     }
     hfi_revoke(lock_actor(host, at), at.slot, mode);
-    lock_close_told(host, at, 0);
+    lock_close_and_write(host, at, 0);
 }
 
 /* ---- closed ---- */
@@ -466,16 +466,16 @@ void lock_close(struct host *host, struct lock_ref at, int64_t until_ns)
     guard_at(host, at)->closed = until_ns > 0 ? closed_units(until_ns) & mask : 0;
 }
 
-void lock_tell_closing(struct host *host, struct lock_ref at)
+void lock_write_closing(struct host *host, struct lock_ref at)
 {
     atomic_store(&space_region(host, at.space)->slots[at.slot].closed_until_ns,
                  (uint64_t)lock_closed_until_ns(host, at));
 }
 
-void lock_close_told(struct host *host, struct lock_ref at, int64_t until_ns)
+void lock_close_and_write(struct host *host, struct lock_ref at, int64_t until_ns)
 {
     lock_close(host, at, until_ns);
-    lock_tell_closing(host, at);
+    lock_write_closing(host, at);
 }
 
 int64_t lock_closing_end_ns(int64_t until_ns)

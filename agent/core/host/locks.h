@@ -158,9 +158,9 @@ int64_t lock_closed_until_ns(const struct host *host, struct lock_ref at);
  * closed. The caller changes the word and the region. */
 void lock_close(struct host *host, struct lock_ref at, int64_t until_ns);
 /* Writes the agent's own number into the region. */
-void lock_tell_closing(struct host *host, struct lock_ref at);
-/* Does what lock_close() does, then what lock_tell_closing() does. */
-void lock_close_told(struct host *host, struct lock_ref at, int64_t until_ns);
+void lock_write_closing(struct host *host, struct lock_ref at);
+/* Does what lock_close() does, then what lock_write_closing() does. */
+void lock_close_and_write(struct host *host, struct lock_ref at, int64_t until_ns);
 /* Rounds until_ns up to a time that the agent's own number can express. */
 int64_t lock_closing_end_ns(int64_t until_ns);
 

@@ -133,7 +133,7 @@ static void merge_others(const struct host *host, const uint8_t *name, size_t si
 {
     struct gossip_view view;
     uint32_t at = 0;
-    bool told = false;
+    bool found = false;
     bool unknown = false;
     int64_t age_ns = 0;
     for (uint32_t i = 0; i < VIEWS_MAX; i++) {
@@ -148,14 +148,14 @@ static void merge_others(const struct host *host, const uint8_t *name, size_t si
             unknown = true;
             continue;
         }
-        told = true;
+        found = true;
         age_ns = view.age_ns > age_ns ? view.age_ns : age_ns;
         add_view(merged, &view);
         int64_t closed_ns = ns_of(view.lock.closed_ms);
         merged->lock.closed_ns = closed_ns > merged->lock.closed_ns ? closed_ns
                                                                     : merged->lock.closed_ns;
     }
-    if (told) {
+    if (found) {
         keep_present(merged);
         merged->lock.age_ns = age_ns;
     } else if (!here) {

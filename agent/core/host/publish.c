@@ -16,8 +16,8 @@ enum {
 
 /* What is published of the locks of one namespace. */
 struct publish_space {
-    uint64_t *words; /* by slot: the word at the last publication */
-    uint64_t *told;  /* by slot, as bits: gossip reports the lock as in use */
+    uint64_t *words;    /* by slot: the word at the last publication */
+    uint64_t *reported; /* by slot, as bits: gossip reports the lock as in use */
 };
 
 struct publish {
@@ -32,20 +32,21 @@ struct publish *publish_lay_out(struct arena *arena, const struct host_config *c
     struct publish *publish = arena_take(arena, 1, sizeof(*publish));
     for (uint32_t i = 0; i < config->namespace_count; i++) {
         ARENA_TAKE(arena, publish, spaces[i].words, config->limits.locks);
-        ARENA_TAKE(arena, publish, spaces[i].told, config->limits.locks / 64 + 1);
+        ARENA_TAKE(arena, publish, spaces[i].reported, config->limits.locks / 64 + 1);
     }
     return publish;
 }
 
-static bool was_told(const struct publish_space *space, uint32_t slot)
+static bool was_reported(const struct publish_space *space, uint32_t slot)
 {
-    return space->told[slot / 64] >> (slot % 64) & 1;
+    return space->reported[slot / 64] >> (slot % 64) & 1;
 }
 
-static void set_told(struct publish_space *space, uint32_t slot, bool told)
+static void set_reported(struct publish_space *space, uint32_t slot, bool reported)
 {
     uint64_t bit = UINT64_C(1) << (slot % 64);
-    space->told[slot / 64] = told ? space->told[slot / 64] | bit : space->told[slot / 64] & ~bit;
+    space->reported[slot / 64] = reported ? space->reported[slot / 64] | bit
+                                          : space->reported[slot / 64] & ~bit;
 }
 
 static int64_t ms_of(int64_t ns)
@@ -121,14 +122,14 @@ static bool publish_lock(struct host *host, struct lock_ref at)
     if (word == space->words[at.slot] && !beside) {
         return false;
     }
-    if (!is_of_interest(word) && !was_told(space, at.slot)) {
+    if (!is_of_interest(word) && !was_reported(space, at.slot)) {
         space->words[at.slot] = word;
         return false;
     }
     fill(host, at, &lock);
     if (gossip_put_lock(host->gossip, &lock, host->now_ns)) {
         space->words[at.slot] = word;
-        set_told(space, at.slot, in_use(&lock));
+        set_reported(space, at.slot, in_use(&lock));
     } /* else gossip is full, and the next pass looks at the lock again */
     return true;
 }
@@ -137,14 +138,14 @@ void publish_gone(struct host *host, struct lock_ref at)
 {
     struct publish_space *space = &host->publish->spaces[at.space];
     space->words[at.slot] = 0;
-    if (host->gossip == NULL || !was_told(space, at.slot)) {
+    if (host->gossip == NULL || !was_reported(space, at.slot)) {
         return;
     }
     struct gossip_lock gone = {.state = HF_STATE_FREE};
     lock_name(host, at, &gone.name);
     /* the item `gone`, without holders and waiters, replaces the lock's published item */
     if (gossip_put_lock(host->gossip, &gone, host->now_ns)) {
-        set_told(space, at.slot, false);
+        set_reported(space, at.slot, false);
     }
 }
 
@@ -152,7 +153,7 @@ void publish_leave(struct host *host, struct lock_ref at)
 {
     struct publish_space *space = &host->publish->spaces[at.space];
     space->words[at.slot] = 0;
-    set_told(space, at.slot, false);
+    set_reported(space, at.slot, false);
 }
 
 int64_t publish_due_ns(const struct host *host)

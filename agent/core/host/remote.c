@@ -298,7 +298,7 @@ static int32_t break_here(struct host *host, struct lock_ref at, bool now,
         }
     }
     if (now && (atomic_load(lock_word(host, at)) & HFI_W_CLOSED)) {
-        lock_close_told(host, at, 0);
+        lock_close_and_write(host, at, 0);
         hfi_open(lock_actor(host, at), at.slot);
         watch_changed(host, at);
     }

@@ -251,7 +251,7 @@ static void repair_header(struct host *host, uint32_t space)
     }
     if (atomic_load(&header->abandoned) != 0) {
         /* This agent serves the region, so it is not abandoned: a process has written the field.
-         * seq_cst, as in tell_abandoned(). */
+         * seq_cst, as in mark_abandoned(). */
         atomic_store(&header->abandoned, 0);
         words_count_repair(host, space);
     }

@@ -6,8 +6,8 @@
 struct routes {
     /* by partition: the index of the voter that this host takes for the coordinator */
     uint8_t owner[MESSAGE_PARTITIONS];
-    uint32_t up;    /* bit by voter */
-    uint32_t heard; /* the voters that people see as up */
+    uint32_t up;        /* bit by voter */
+    uint32_t answering; /* the voters that people see as up */
     uint32_t refused;
 };
 
@@ -48,19 +48,19 @@ uint32_t route_owner(const struct host *host, uint32_t partition)
     return host->routes->owner[partition];
 }
 
-uint32_t routes_voters(struct host *host, uint32_t up, uint32_t heard, uint32_t refused)
+uint32_t routes_voters(struct host *host, uint32_t up, uint32_t answering, uint32_t refused)
 {
     struct routes *routes = host->routes;
     uint32_t again = up & ~routes->up;
     routes->up = up;
-    routes->heard = heard;
+    routes->answering = answering;
     routes->refused = refused;
     return again;
 }
 
-bool route_is_heard(const struct host *host, uint32_t voter)
+bool route_answers(const struct host *host, uint32_t voter)
 {
-    return voter == host->config.self || (host->routes->heard >> voter & 1);
+    return voter == host->config.self || (host->routes->answering >> voter & 1);
 }
 
 bool route_is_refused(const struct host *host, uint32_t voter)

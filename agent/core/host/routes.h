@@ -37,12 +37,12 @@ uint32_t route_owner(const struct host *host, uint32_t partition);
 void route_learn(struct host *host, uint32_t partition, const struct message_agent *agent);
 /* Notes which voters can be reached, bit by voter: see HOST_VOTERS. Returns those of `up` that
  * could not be reached before. */
-uint32_t routes_voters(struct host *host, uint32_t up, uint32_t heard, uint32_t refused);
+uint32_t routes_voters(struct host *host, uint32_t up, uint32_t answering, uint32_t refused);
 /* Returns whether the voter can be reached. */
 bool route_is_up(const struct host *host, uint32_t voter);
 /* Return what HOST_VOTERS said of the voter. Only answers to people use this; no route depends on
  * it. */
-bool route_is_heard(const struct host *host, uint32_t voter);
+bool route_answers(const struct host *host, uint32_t voter);
 bool route_is_refused(const struct host *host, uint32_t voter);
 /* Returns the route for the next copy of a request that was sent `tries` times before. If the route
  * needs another voter, `turn` selects that voter. */

@@ -25,7 +25,7 @@ uint32_t watches_count(const struct host *host)
 
 void watches_tick(struct host *host)
 {
-    host->watches->told = 0;
+    host->watches->notified = 0;
 }
 
 void watch_lock_left(struct host *host, struct lock_ref at)
@@ -37,7 +37,7 @@ void watches_space_left(struct host *host, uint32_t space)
 {
     host->watches->spaces[space].hand = 0;
     host->watches->spaces[space].next_watch = 0;
-    host->watches->spaces[space].telling = false;
+    host->watches->spaces[space].notifying = false;
 }
 
 /* ---- watches ---- */
@@ -160,7 +160,7 @@ void watch_changed(struct host *host, struct lock_ref at)
     }
     struct watch_space *space = &host->watches->spaces[at.space];
     space->changed[at.slot / 64] |= UINT64_C(1) << (at.slot % 64);
-    space->telling = true;
+    space->notifying = true;
 }
 
 void watch_ring_arrived(struct host *host, struct lock_ref at)
@@ -175,11 +175,11 @@ void watch_ring_arrived(struct host *host, struct lock_ref at)
     }
 }
 
-static void tell(struct host *host, uint32_t client, const uint8_t *name, size_t size,
-                 struct host_actions *actions)
+static void notify(struct host *host, uint32_t client, const uint8_t *name, size_t size,
+                   struct host_actions *actions)
 {
     struct hfi_frame frame = {.kind = HFI_FRAME_CHANGED};
-    host->watches->told++;
+    host->watches->notified++;
     frame.text = (struct hfi_text){(const char *)name, (uint32_t)size};
     uint32_t count = actions->count;
     client_reply(host, client, &frame, actions);
@@ -190,12 +190,12 @@ static void tell(struct host *host, uint32_t client, const uint8_t *name, size_t
 
 void watch_lagged(struct host *host, uint32_t client, struct host_actions *actions)
 {
-    tell(host, client, (const uint8_t *)"", 0, actions);
+    notify(host, client, (const uint8_t *)"", 0, actions);
 }
 
 /* Notifies the watchers of one slot, continuing where the last step stopped. Returns false if the
  * step has no more room. */
-static bool tell_watchers(struct host *host, struct lock_ref at, struct host_actions *actions)
+static bool notify_watchers(struct host *host, struct lock_ref at, struct host_actions *actions)
 {
     struct watch_space *space = &host->watches->spaces[at.space];
     size_t size = 0;
@@ -209,10 +209,10 @@ static bool tell_watchers(struct host *host, struct lock_ref at, struct host_act
         if (!watch->used || !watch_matches(host, watch, at.space, name, size)) {
             continue;
         }
-        if (!hub_has_room(actions) || host->watches->told >= HUB_PIECES_MAX) {
+        if (!hub_has_room(actions) || host->watches->notified >= HUB_PIECES_MAX) {
             return false;
         }
-        tell(host, watch->client, name, size, actions);
+        notify(host, watch->client, name, size, actions);
     }
     space->next_watch = 0;
     return true;
@@ -221,12 +221,12 @@ static bool tell_watchers(struct host *host, struct lock_ref at, struct host_act
 /* Notifies the watchers of all changes in a namespace, continuing where the last step stopped.
  * Returns false if the step has no more room. A slot's bit is cleared before its first watcher is
  * notified, so that a later change is reported to all watchers again. */
-static bool tell_space(struct host *host, uint32_t index, struct host_actions *actions)
+static bool notify_space(struct host *host, uint32_t index, struct host_actions *actions)
 {
     struct watch_space *space = &host->watches->spaces[index];
     uint32_t words = locks_end(host, index) / 64 + 1;
     if (space->next_watch != 0 &&
-        !tell_watchers(host, (struct lock_ref){index, space->hand}, actions)) {
+        !notify_watchers(host, (struct lock_ref){index, space->hand}, actions)) {
         return false;
     }
     for (uint32_t i = 0; i <= words; i++) { /* the lower bits of the first word come last */
@@ -236,7 +236,7 @@ static bool tell_space(struct host *host, uint32_t index, struct host_actions *a
             uint64_t bit = bits & -bits;
             space->hand = word * 64 + (uint32_t)__builtin_ctzll(bits);
             space->changed[word] &= ~bit;
-            if (!tell_watchers(host, (struct lock_ref){index, space->hand}, actions)) {
+            if (!notify_watchers(host, (struct lock_ref){index, space->hand}, actions)) {
                 space->changed[word] |= space->next_watch == 0 ? bit
                                                                : 0; /* no watcher was notified */
                 return false;
@@ -244,7 +244,7 @@ static bool tell_space(struct host *host, uint32_t index, struct host_actions *a
         }
         space->hand = word + 1 < words ? (word + 1) * 64 : 0;
     }
-    space->telling = false;
+    space->notifying = false;
     return true;
 }
 
@@ -254,7 +254,7 @@ bool watches_are_left(const struct host *host)
 {
     const struct watches *watches = host->watches;
     for (uint32_t i = 0; i < host->config.namespace_count; i++) {
-        if (space_is_used(host, i) && watches->spaces[i].telling) {
+        if (space_is_used(host, i) && watches->spaces[i].notifying) {
             return true;
         }
     }
@@ -270,9 +270,9 @@ static void remote_begin(struct host *host)
 }
 
 /* Notifies the watchers of the name remote_changed, continuing where the last step stopped. Returns
- * false if the step has no more room. If the name is empty, changes were missed, so all watchers
- * are told to look at everything. */
-static bool tell_remote(struct host *host, struct host_actions *actions)
+ * false if the step has no more room. If the name is empty, changes were missed, so this
+ * call notifies all watchers that they have to look at everything. */
+static bool notify_remote(struct host *host, struct host_actions *actions)
 {
     const struct message_name *name = &host->watches->remote_changed;
     uint32_t space = host_namespace(&host->config, (const char *)name->bytes, name->length);
@@ -281,11 +281,11 @@ static bool tell_remote(struct host *host, struct host_actions *actions)
         bool all = name->length == 0;
         bool meant = watch->used &&
                      (all || watch_matches(host, watch, space, name->bytes, name->length));
-        if (meant && (!hub_has_room(actions) || host->watches->told >= HUB_PIECES_MAX)) {
+        if (meant && (!hub_has_room(actions) || host->watches->notified >= HUB_PIECES_MAX)) {
             return false;
         }
         if (meant) {
-            tell(host, watch->client, name->bytes, name->length, actions);
+            notify(host, watch->client, name->bytes, name->length, actions);
         }
         host->watches->remote_watch = (host->watches->remote_watch + 1) %
                                       host->config.limits.watches;
@@ -311,10 +311,10 @@ void watch_slot_goes(struct host *host, struct lock_ref at)
 
 /* Notifies the watchers of changes of other hosts' locks. Returns false if the step has no more
  * room. */
-static bool tell_others(struct host *host, struct host_actions *actions)
+static bool notify_others(struct host *host, struct host_actions *actions)
 {
     for (uint32_t i = 0; i < REMOTE_CHANGES_MAX; i++) {
-        if (!tell_remote(host, actions)) {
+        if (!notify_remote(host, actions)) {
             return false;
         }
         if (host->gossip == NULL || !gossip_changed(host->gossip, &host->watches->remote_changed)) {
@@ -336,10 +336,10 @@ void watches_work(struct host *host, struct host_actions *actions)
     for (uint32_t i = 0; i < count; i++) {
         uint32_t index = (first + i) % count;
         bool others = index == count - 1;
-        if (!others && (!space_is_used(host, index) || !host->watches->spaces[index].telling)) {
+        if (!others && (!space_is_used(host, index) || !host->watches->spaces[index].notifying)) {
             continue;
         }
-        if (!(others ? tell_others(host, actions) : tell_space(host, index, actions))) {
+        if (!(others ? notify_others(host, actions) : notify_space(host, index, actions))) {
             host->watches->hand = index + 1;
             return;
         }

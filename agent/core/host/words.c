@@ -91,17 +91,17 @@ static void repair_token(struct host *host, struct lock_ref at, struct host_acti
  * lock is closed. */
 static void repair_closing(struct host *host, struct lock_ref at, struct host_actions *actions)
 {
-    _Atomic uint64_t *told = &space_region(host, at.space)->slots[at.slot].closed_until_ns;
+    _Atomic uint64_t *in_region = &space_region(host, at.space)->slots[at.slot].closed_until_ns;
     uint64_t word = atomic_load(lock_word(host, at));
     int64_t until_ns = lock_closed_until_ns(host, at);
-    int64_t told_ns = (int64_t)(atomic_load(told) & INT64_MAX);
+    int64_t in_region_ns = (int64_t)(atomic_load(in_region) & INT64_MAX);
     int64_t now_ns = ringing_clock_ns(host); /* the clock that hfi_evict() uses */
     bool closed = until_ns > now_ns;
-    if (told_ns != until_ns && (closed || told_ns > now_ns)) {
+    if (in_region_ns != until_ns && (closed || in_region_ns > now_ns)) {
         /* The region may have a closing time although the closed bit is not set: a hold may have
          * ended by itself before the lock could be closed behind it. That is no damage. seq_cst:
          * the time is written before the bit. */
-        atomic_store(told, (uint64_t)until_ns);
+        atomic_store(in_region, (uint64_t)until_ns);
         if (word & HFI_W_CLOSED) {
             word_mended(host, at);
         }
@@ -193,7 +193,7 @@ void word_adopt(struct host *host, struct lock_ref at, uint32_t delay_ms)
         until_ns = until_ns > latest_ns ? 0 : until_ns;
     }
     if (until_ns > host->now_ns - WORD_MARGIN_MS * MS) {
-        lock_close_told(host, at, until_ns < latest_ns ? until_ns : latest_ns);
+        lock_close_and_write(host, at, until_ns < latest_ns ? until_ns : latest_ns);
     }
 }
 

@@ -21,7 +21,7 @@ enum {
     REFUSED_MS = 1000,
     /* An agent that connects within this time after a take-over is sent OWNER. An agent that
      * connects later does not need it: its host has sent its requests again meanwhile. */
-    TOLD_AGAIN_MS = 1000,
+    OWNER_AGAIN_MS = 1000,
 };
 
 struct ballots *ballots_lay_out(struct arena *arena)
@@ -420,7 +420,7 @@ static bool refused(struct quorum *quorum, uint32_t p, bool owned)
         partition->refused_ns = step_now_ns(quorum);
     }
     if (owned && step_now_ns(quorum) - partition->began_ns > QUORUM_TAKEOVER_MS * MS_NS) {
-        /* The partition has a coordinator that this voter does not hear. */
+        /* The partition has a coordinator whose heartbeats this voter does not receive. */
         set_state(quorum, p, PARTITION_OTHERS);
         partition->retry_ns = step_now_ns(quorum) + RESEND_MS * MS_NS;
         look_again_at(quorum, partition->retry_ns);
@@ -569,7 +569,7 @@ void ballots_reached(struct quorum *quorum, const struct message_agent *name)
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
         const struct ballot *partition = &quorum->ballots->of[p];
         if (partition->state == PARTITION_PREPARED &&
-            step_now_ns(quorum) - partition->prepared_ns < TOLD_AGAIN_MS * MS_NS) {
+            step_now_ns(quorum) - partition->prepared_ns < OWNER_AGAIN_MS * MS_NS) {
             message_partition_add(&owner.partitions, p);
             owner.ballot = partition->ballot > owner.ballot ? partition->ballot : owner.ballot;
         }

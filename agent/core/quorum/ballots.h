@@ -5,9 +5,9 @@
  *   OTHERS -> PREPARING   of the voters that can coordinate, this one is the preferred one, and no
  *                         voter whose claims count claims the partition
  *          -> PREPARED    a majority promised: from here on the heartbeats claim the partition
- *          -> OTHERS      this voter resigned: it hears no majority, or a round is stuck, or it is
- *                         about to end, or the preferred voter is back and has been able to
- *                         coordinate for long enough (voters_settled())
+ *          -> OTHERS      this voter resigned: no majority echoes its heartbeats, or a round is
+ *                         stuck, or it is about to end, or the preferred voter is back and has
+ *                         been able to coordinate for long enough (voters_settled())
  *
  * A proposal's order is (ballot, sequence). A ballot belongs to one voter. Each round is durable
  * before a ballot uses it, and no two processes use the same round. So no two proposals ever have
@@ -108,8 +108,8 @@ int64_t ballots_tick(struct quorum *quorum);
 /* ---- For people, and tests ---- */
 
 /* Return the number of PREPARED partitions, and the number of those that are not complete.
- * ballots_ready() returns whether this voter hears a majority, and every partition that it has
- * begun to prepare is PREPARED and complete. */
+ * ballots_ready() returns whether a majority echoes this voter's heartbeats, and every partition
+ * that this voter has begun to prepare is PREPARED and complete. */
 uint32_t ballots_count(const struct quorum *quorum);
 uint32_t ballots_incomplete(const struct quorum *quorum);
 bool ballots_ready(const struct quorum *quorum);

@@ -782,7 +782,7 @@ static const char *waits_for(enum message_voter_status status)
 }
 
 /* EMPTY: returns whether that voter is ready for a new cell. member->agrees would not show this,
- * because a voter agrees only once it has heard all the other voters. */
+ * because a voter agrees only once it has received HELLO from all the other voters. */
 static bool is_empty_too(const struct member *member)
 {
     return (member->store_id[0] | member->store_id[1]) != 0 && !member->differs &&

@@ -7,8 +7,8 @@
  * what they know (docs/PROTOCOL.md, rule 25). This voter has one of these voter statuses:
  *
  *   EMPTY      The store has no record. Either the cell is new: the record is made when every voter
- *              of the configuration reports EMPTY and has heard the same store ids as this one, for
- *              then nobody has promised anything. Or another voter already has a record that names
+ *              of the configuration reports EMPTY and has received the same store ids as this one,
+ *              for then nobody has promised anything. Or another voter already has a record that names
  *              this store, and this voter takes it over.
  *   LISTED     The record names this store, but the store may be an old copy of the disk. The other
  *              voters keep the highest commit that they saw of it. This voter votes when a

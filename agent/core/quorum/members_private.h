@@ -21,7 +21,7 @@ struct member {
     uint64_t kept_commit;
     int64_t hello_ns; /* when to send that voter HELLO again */
     uint8_t status;   /* enum message_voter_status, as the voter last reported it */
-    bool agrees;      /* EMPTY: that voter is EMPTY too, and has heard the same store ids */
+    bool agrees;      /* EMPTY: that voter is EMPTY too, and has received the same store ids */
     bool answered;    /* LISTED: that voter has seen no commit that this store lacks */
     bool same;        /* that voter's record equals this voter's */
     bool differs;     /* that voter's rules contradict this voter's */

@@ -11,8 +11,8 @@
  * release understand that. The acquire arrives while the next coordinator still waits for repeats
  * (ORDER_WAIT_MS).
  *
- * A voter that is about to end reports in its heartbeats that it hears no majority. So another
- * voter replaces it at once, while it is still there to promise and to vote, and before its
+ * A voter that is about to end reports in its heartbeats that it has no majority. So another voter
+ * replaces it at once, while it is still there to promise and to vote, and before its
  * connections break.
  *
  * A request whose session has lapsed is not passed on. The next coordinator would take it for a
@@ -139,7 +139,7 @@ bool queues_handed_over(const struct quorum *quorum)
         }
     }
     for (uint32_t voter = 0; voter < quorum->config->voter_count; voter++) {
-        if (voters_has_to_hear(quorum, voter)) {
+        if (voters_echo_is_due(quorum, voter)) {
             return false;
         }
     }

@@ -38,12 +38,12 @@
 #include "queues_private.h"
 
 /* The simulator sets a shorter time. */
-#ifndef PLAN_UNHEARD_MS
-#define PLAN_UNHEARD_MS 5000
+#ifndef PLAN_UNSEEN_MS
+#define PLAN_UNSEEN_MS 5000
 #endif
 
 /* see is_unseen(): a live host repeats a waiting request each second */
-enum { UNHEARD_MS = PLAN_UNHEARD_MS };
+enum { UNSEEN_MS = PLAN_UNSEEN_MS };
 
 /* The simulator makes this a variable, so that most of its cells use up ranges. */
 #ifndef PLAN_RANGE_FIRST
@@ -336,7 +336,7 @@ static bool is_unseen(const struct quorum *quorum, const struct queued_request *
 {
     int64_t fresh_ns = sessions_fresh_since_ns(quorum);
     int64_t seen_ns = request->seen_ns > fresh_ns ? request->seen_ns : fresh_ns;
-    int64_t longest_ns = 2 * quorum->config->session_ttl_ns + UNHEARD_MS * MS_NS;
+    int64_t longest_ns = 2 * quorum->config->session_ttl_ns + UNSEEN_MS * MS_NS;
     return step_now_ns(quorum) - seen_ns > rules_long_ns(quorum, longest_ns);
 }
 

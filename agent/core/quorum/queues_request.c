@@ -101,7 +101,7 @@ static bool pass_on(struct quorum *quorum, const struct message *message,
 {
     uint32_t owner = ballots_coordinator(quorum, partition);
     if (request->relay != ACTION_NO_RELAY || owner >= quorum->config->voter_count ||
-        owner == quorum->config->self || !voters_hear(quorum, owner)) {
+        owner == quorum->config->self || !voters_heartbeats_arrive(quorum, owner)) {
         return false;
     }
     struct message *passed = step_send(quorum, owner, message->kind);

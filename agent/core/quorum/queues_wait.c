@@ -119,7 +119,8 @@ static uint8_t relay_for(const struct quorum *quorum, uint32_t agent)
     uint32_t first = (uint32_t)(step_random(quorum) % voters);
     for (uint32_t i = 0; i < voters; i++) {
         uint32_t voter = (first + i) % voters;
-        if (voter != quorum->config->self && voter != agent && voters_hear(quorum, voter)) {
+        if (voter != quorum->config->self && voter != agent &&
+            voters_heartbeats_arrive(quorum, voter)) {
             return (uint8_t)voter;
         }
     }
@@ -151,7 +152,7 @@ static void recall_by(struct quorum *quorum, const struct operation *operation,
 static void recall(struct quorum *quorum, const struct operation *operation,
                    const struct share *owner, enum message_recall what, uint64_t probe)
 {
-    bool waits = what == MESSAGE_RECALL_WAITS || what == MESSAGE_RECALL_TELLS;
+    bool waits = what == MESSAGE_RECALL_WAITS || what == MESSAGE_RECALL_REPORTS;
     uint8_t relay = way_to(quorum, owner->agent, waits ? operation->recalls : operation->probes);
     if (waits && operation->recalls == 0 && operation->way != owner->agent) {
         /* The recall takes the grant's way, so that it does not overtake the grant and cost the
@@ -173,7 +174,7 @@ static enum message_recall what_to_recall(const struct quorum *quorum,
         return MESSAGE_RECALL_END;
     }
     if (plan->waits && due) {
-        return plan->probes ? MESSAGE_RECALL_TELLS : MESSAGE_RECALL_WAITS;
+        return plan->probes ? MESSAGE_RECALL_REPORTS : MESSAGE_RECALL_WAITS;
     }
     return !plan->probes ? MESSAGE_RECALL_END
            : plan->reads ? MESSAGE_RECALL_TO_READ
@@ -202,7 +203,7 @@ void wait_for_turn(struct quorum *quorum, struct operation *operation, const str
     uint32_t count = owners_in_way(quorum, value, plan->blocked, owners);
     int64_t end_ns = plan->held ? wait_order_ns(quorum, operation) : step_now_ns(quorum) + 1;
     enum message_recall what = what_to_recall(quorum, operation, plan);
-    bool waits = what == MESSAGE_RECALL_WAITS || what == MESSAGE_RECALL_TELLS;
+    bool waits = what == MESSAGE_RECALL_WAITS || what == MESSAGE_RECALL_REPORTS;
     uint64_t probe = plan->probes ? quorum->queues->probe + 1 : 0;
     if (plan->probes) {
         operation->probes = plan->again ? (uint8_t)(operation->probes + 1) : 0;

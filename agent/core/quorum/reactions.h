@@ -35,7 +35,7 @@ void reaction_fill_heartbeat(const struct quorum *quorum, struct message_heartbe
 void reaction_voters_changed(struct quorum *quorum);
 /* From voters: that voter may claim other partitions than before. */
 void reaction_claims_changed(struct quorum *quorum, uint32_t voter);
-/* From voters: this voter hears a majority again, after an unknown time without one. */
+/* From voters: a majority echoes this voter's heartbeats again, after an unknown time. */
 void reaction_majority_found(struct quorum *quorum);
 
 /* From sessions: whether this voter may acknowledge that agent's renewal. If not, this call sends

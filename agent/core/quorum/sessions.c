@@ -141,8 +141,8 @@ static void follow_epoch(struct session *agent, uint32_t epoch, const uint64_t s
 /*
  * Returns whether another agent of the same name has this session, for example because a
  * configuration was copied to a second host. Without this check both agents could be granted the
- * same lock. Each voter acknowledges only the agent that it heard first, so at most one of the two
- * has a majority.
+ * same lock. Each voter acknowledges only the agent whose renewal it received first, so at most one
+ * of the two has a majority.
  */
 static bool is_twin(struct quorum *quorum, struct session *agent, const struct message *message)
 {

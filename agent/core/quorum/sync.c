@@ -267,8 +267,8 @@ bool sync_read(struct quorum *quorum, uint32_t voter, enum message_sync_what wha
 /* Returns whether the listing is still of use, and its voter still answers. */
 static bool is_wanted(const struct quorum *quorum, const struct exchange *exchange)
 {
-    if (!voters_hear(quorum, exchange->voter) || exchange->tries > EXCHANGE_TRIES_MAX ||
-        exchange->silent > EXCHANGE_SILENT_MAX) {
+    if (!voters_heartbeats_arrive(quorum, exchange->voter) ||
+        exchange->tries > EXCHANGE_TRIES_MAX || exchange->silent > EXCHANGE_SILENT_MAX) {
         return false;
     }
     switch ((enum exchange_purpose)exchange->purpose) {
@@ -296,7 +296,7 @@ static uint32_t voter_to_read(const struct quorum *quorum, uint32_t p)
         return count;
     }
     for (uint32_t voter = 0; voter < count; voter++) {
-        if ((wanted >> voter & 1) != 0 && voters_hear(quorum, voter)) {
+        if ((wanted >> voter & 1) != 0 && voters_heartbeats_arrive(quorum, voter)) {
             return voter;
         }
     }

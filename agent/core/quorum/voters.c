@@ -2,10 +2,10 @@
  * Heartbeats between voters. See voters.h.
  *
  * A heartbeat names the partitions that its sender has prepared, and echoes the receiver's last
- * heartbeat. The echoes show a voter that a majority has heard it lately, and it reports that in
- * its own heartbeats.
+ * heartbeat. The echoes show a voter that a majority received its heartbeats lately, and it reports
+ * that in its own heartbeats.
  *
- * At the start every voter is taken for heard. Otherwise, in a cell whose voters start one after
+ * At the start no voter is suspected. Otherwise, in a cell whose voters start one after
  * the other, partitions would be taken over and handed back needlessly.
  */
 #include "voters.h"
@@ -65,7 +65,7 @@ static bool able(const struct quorum *quorum, const struct other_voter *other)
         return false;
     }
     if (other->number == 0) {
-        return true; /* taken for heard since the start */
+        return true; /* at the start no voter is suspected */
     }
     return (other->votes && other->majority) ||
            (!other->had_majority && recent(quorum, other->first_ns));
@@ -335,7 +335,7 @@ void voters_link(struct quorum *quorum, uint32_t voter, bool up)
 
 /* ---- Questions of other modules ---- */
 
-bool voters_hear(const struct quorum *quorum, uint32_t voter)
+bool voters_heartbeats_arrive(const struct quorum *quorum, uint32_t voter)
 {
     const struct other_voter *other = &quorum->voters->others[voter];
     return voter == quorum->config->self ||
@@ -390,9 +390,9 @@ void voters_note_passed(struct quorum *quorum, uint32_t voter)
     quorum->voters->others[voter].passed_ns = step_now_ns(quorum);
 }
 
-bool voters_has_to_hear(const struct quorum *quorum, uint32_t voter)
+bool voters_echo_is_due(const struct quorum *quorum, uint32_t voter)
 {
     const struct other_voter *other = &quorum->voters->others[voter];
-    return voters_hear(quorum, voter) && other->passed_ns != INT64_MIN &&
+    return voters_heartbeats_arrive(quorum, voter) && other->passed_ns != INT64_MIN &&
            other->echoed_ns <= other->passed_ns;
 }

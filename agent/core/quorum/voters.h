@@ -1,7 +1,7 @@
 /*
  * Voters: what this voter knows of the other voters. Heartbeats show which voters run, which
- * partitions each of them coordinates, and which voters a majority hears. The failure detector
- * decides after how long a silence a voter is suspected.
+ * partitions each of them coordinates, and from which voters a majority receives heartbeats. The
+ * failure detector decides after how long a silence a voter is suspected.
  *
  * Safety does not depend on this module; the ballots ensure it (Lamport 2001, "Paxos made simple",
  * 2.2). This module decides which voter tries to coordinate, so that the cell makes progress. It is
@@ -9,10 +9,10 @@
  * failure detectors for reliable distributed systems", 6).
  *
  * Invariants: a voter's claims count (are believed) only while its heartbeats report that a
- * majority heard it lately. A voter knows that from the echoes of its own heartbeats
- * (docs/PROTOCOL.md, walk 6). So the claims of a voter that sends but hears nothing, or hears but
- * is not heard, soon stop counting. When the link to a voter breaks, all claims of that voter end
- * at once. The suspicion timeout is never below QUORUM_TAKEOVER_MS.
+ * majority received one lately. A voter knows that from the echoes of its own heartbeats
+ * (docs/PROTOCOL.md, walk 6). So the claims of a voter soon stop counting if it sends but receives
+ * nothing, or if it receives but its own messages do not arrive. When the link to a voter breaks,
+ * all claims of that voter end at once. The suspicion timeout is never below QUORUM_TAKEOVER_MS.
  *
  * Two files call each other here: voters.c has the heartbeats, voters_detector.c has the suspicion
  * timeout. The timeout is computed from echoes of heartbeats, and a voter whose heartbeats stay
@@ -59,7 +59,7 @@ bool voters_majority(const struct quorum *quorum);
 uint8_t voters_able(const struct quorum *quorum);
 /* Returns whether a heartbeat of that voter came within the suspicion timeout; always true for this
  * voter. */
-bool voters_hear(const struct quorum *quorum, uint32_t voter);
+bool voters_heartbeats_arrive(const struct quorum *quorum, uint32_t voter);
 /* Returns whether a heartbeat has come from every voter whose link is not broken. */
 bool voters_all_seen(const struct quorum *quorum);
 /* Returns whether that voter has been able to coordinate for so long that it gets its preferred
@@ -88,11 +88,11 @@ void voters_resign(struct quorum *quorum);
 bool voters_resigned(const struct quorum *quorum);
 /* Returns until when this voter coordinates nothing because one of its rounds got stuck. */
 int64_t voters_idle_until_ns(const struct quorum *quorum);
-/* voters_note_passed() notes that a request is passed on to that voter now. voters_has_to_hear()
- * returns whether that voter is heard, and has yet to echo a heartbeat sent after the last such
- * request. Until that echo the request may be under way. */
+/* voters_note_passed() notes that a request is passed on to that voter now. voters_echo_is_due()
+ * returns whether that voter's heartbeats arrive, and it has yet to echo a heartbeat sent after the
+ * last such request. Until that echo the request may be under way. */
 void voters_note_passed(struct quorum *quorum, uint32_t voter);
-bool voters_has_to_hear(const struct quorum *quorum, uint32_t voter);
+bool voters_echo_is_due(const struct quorum *quorum, uint32_t voter);
 
 /* ---- The failure detector ---- */
 

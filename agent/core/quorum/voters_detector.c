@@ -100,10 +100,10 @@ static void log_slow(struct quorum *quorum)
     }
 }
 
-/* Sets the timeout. Of the voters that are heard, only the fastest count, as many as form a
- * majority with this voter. The slowest of these sets the timeout. A voter that is not heard, or
- * only just heard again, has no measurement. If too few voters have a measurement, the timeout
- * stays as it is. */
+/* Sets the timeout. Of the voters whose heartbeats arrive, only the fastest count, as many as form
+ * a majority with this voter. The slowest of these sets the timeout. A voter whose heartbeats do
+ * not arrive, or only just arrive again, has no measurement. If too few voters have a measurement,
+ * the timeout stays as it is. */
 static void judge(struct quorum *quorum)
 {
     int64_t sorted[MESSAGE_VOTERS_MAX];
@@ -111,7 +111,8 @@ static void judge(struct quorum *quorum)
     uint32_t wanted = rules_majority(quorum) - 1;
     for (uint32_t voter = 0; voter < quorum->config->voter_count; voter++) {
         int64_t lag_ns = usual_ns(&quorum->voters->others[voter].lag);
-        if (!voters_hear(quorum, voter) || voter == quorum->config->self || lag_ns == 0) {
+        if (!voters_heartbeats_arrive(quorum, voter) || voter == quorum->config->self ||
+            lag_ns == 0) {
             continue;
         }
         uint32_t at = count++;

@@ -1,9 +1,9 @@
 /*
  * Shared by voters.c and voters_detector.c. These two files call each other, because each judges by
- * what the other knows. Heartbeats feed the suspicion timeout, and voters.c takes a voter for dead
- * by that timeout. The detector in turn leaves out voters that voters.c takes for dead. And when
- * the detector finds that a round of this voter is stuck, this voter coordinates nothing for a
- * while, which a heartbeat has to report at once.
+ * what the other knows. Heartbeats feed the suspicion timeout, and voters.c suspects a voter by
+ * that timeout. The detector in turn leaves out voters that voters.c suspects. And when the
+ * detector finds that a round of this voter is stuck, this voter coordinates nothing for a while,
+ * which a heartbeat has to report at once.
  */
 #ifndef QUORUM_VOTERS_PRIVATE_H
 #define QUORUM_VOTERS_PRIVATE_H
@@ -28,7 +28,7 @@ struct other_voter {
     uint64_t number;
     /* when the voter's last heartbeat came, or this process started; INT64_MIN: the link broke */
     int64_t seen_ns;
-    /* until this time the other voter is taken for heard, because this voter was late itself */
+    /* until this time the other voter is not suspected, because this voter was late itself */
     int64_t excused_ns;
     int64_t first_ns; /* when the first heartbeat of the other voter's process came */
     /* when this voter sent the newest heartbeat that the other voter echoed; INT64_MIN: none */

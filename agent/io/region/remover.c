@@ -70,31 +70,33 @@ static bool send_in_time(int socket, const void *bytes, size_t size, const int *
 
 /* ---- in a child: each call may wait for ever ---- */
 
-static struct hfi_header *volatile told; /* the header that is being written; NULL: none is */
+static struct hfi_header
+    *volatile abandoned_header; /* the header that is being written; NULL: none is */
 
 /* The header's memory is missing, because a client may have cut the object just now. Maps other
  * memory in its place, so that the write goes on. */
 static void on_sigbus(int number)
 {
-    if (told == NULL || mmap(told, HFI_HEADER_SIZE, PROT_READ | PROT_WRITE,
-                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED) {
+    if (abandoned_header == NULL ||
+        mmap(abandoned_header, HFI_HEADER_SIZE, PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED) {
         signal(number, SIG_DFL);
     }
 }
 
 /* Tells the processes that map the region that it is abandoned. Only the header is used, because
  * the other parts may be missing. */
-static void tell_abandoned(int fd)
+static void mark_abandoned(int fd)
 {
     struct hfi_header *header = mmap(NULL, HFI_HEADER_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
                                      0);
     if (header != MAP_FAILED) {
-        told = header;
+        abandoned_header = header;
         /* both seq_cst: a waiter that sees the new count also sees that the region is abandoned */
         atomic_store(&header->abandoned, 1);
         atomic_fetch_add(&header->lease_wake, 1);
         syscall(SYS_futex, &header->lease_wake, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
-        told = NULL;
+        abandoned_header = NULL;
         munmap(header, HFI_HEADER_SIZE);
     }
 }
@@ -133,13 +135,13 @@ static void leave_object(const struct remover_order *order, int fd)
     }
     bool whole = status.st_size >= HFI_HEADER_SIZE;
     if (whole && (emptied || is_known(fd))) {
-        tell_abandoned(fd);
+        mark_abandoned(fd);
     }
     if (emptied) {
         empty(fd, order->size);
     }
     if (emptied && !whole) {
-        tell_abandoned(fd);
+        mark_abandoned(fd);
     }
 }
 
@@ -228,7 +230,7 @@ struct remover_child {
 static struct {
     uint32_t job_count;
     uint32_t child_count;
-    uint32_t told[REMOVER_SPACES]; /* the counts in the last notices to the agent */
+    uint32_t notified[REMOVER_SPACES]; /* the counts in the last notices to the agent */
     struct remover_order jobs[REMOVER_WAITING];
     struct remover_child children[REMOVER_CHILDREN];
 } own;
@@ -306,7 +308,7 @@ static bool start_children(void)
 
 /* Sends the agent the counts that have changed. Returns false if the caller must try again after a
  * pause, because no event will come. */
-static bool tell_counts(void)
+static bool send_counts(void)
 {
     uint32_t counts[REMOVER_SPACES] = {0};
     for (uint32_t i = 0; i < own.job_count; i++) {
@@ -319,13 +321,13 @@ static bool tell_counts(void)
     }
     for (uint32_t i = 0; i < REMOVER_SPACES; i++) {
         const struct remover_notice notice = {.space = i, .count = counts[i]};
-        if (counts[i] == own.told[i]) {
+        if (counts[i] == own.notified[i]) {
             continue;
         }
         if (!beside_send(BESIDE_FD, &notice, sizeof(notice), NULL, 0)) {
             return false;
         }
-        own.told[i] = counts[i];
+        own.notified[i] = counts[i];
     }
     return true;
 }
@@ -385,7 +387,7 @@ __attribute__((noreturn)) static void serve(void)
     for (;;) {
         beside_reap(on_end);
         bool done = start_children();
-        done = tell_counts() && done;
+        done = send_counts() && done;
         bool takes = own.job_count < REMOVER_WAITING;
         if (beside_wait(takes, !done)) {
             if (!takes) { /* the agent has ended */

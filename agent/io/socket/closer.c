@@ -52,7 +52,7 @@ static struct {
     uint32_t room;
     /* how many sockets the process can take: it has no descriptors or entries in jobs[] for more */
     uint32_t most;
-    bool full; /* the agent was told that too many sockets wait */
+    bool full; /* this process reported to the agent that too many sockets wait */
     uint32_t job_count;
     uint32_t child_count;
     struct closer_job jobs[JOBS_MAX];

@@ -3,8 +3,8 @@
 
 #define MS INT64_C(1000000)
 #define US INT64_C(1000)
-#define TELL_PAUSES_MIN 100 /* a second of pauses at least: fewer are not worth a log line */
-#define TELL_NS (60 * INT64_C(1000000000))
+#define LOG_PAUSES_MIN 100 /* a second of pauses at least: fewer are not worth a log line */
+#define LOG_NS (60 * INT64_C(1000000000))
 
 void rings_init(struct rings *rings)
 {
@@ -84,14 +84,14 @@ bool rings_owe(const struct rings *rings, int64_t now_ns)
     return rings->waiting != 0 || rings->resume_ns > now_ns;
 }
 
-bool rings_are_to_be_told(const struct rings *rings, int64_t now_ns)
+bool rings_log_is_due(const struct rings *rings, int64_t now_ns)
 {
-    return rings->pauses >= TELL_PAUSES_MIN &&
-           (rings->told_ns == 0 || now_ns - rings->told_ns >= TELL_NS);
+    return rings->pauses >= LOG_PAUSES_MIN &&
+           (rings->logged_ns == 0 || now_ns - rings->logged_ns >= LOG_NS);
 }
 
-void rings_told(struct rings *rings, int64_t now_ns)
+void rings_logged(struct rings *rings, int64_t now_ns)
 {
-    rings->told_ns = now_ns;
+    rings->logged_ns = now_ns;
     rings->count = rings->nothings = rings->pauses = 0;
 }

@@ -40,7 +40,7 @@ struct subids_reading {
     size_t user_count;
 };
 
-static void tell(const struct subids_reading *reading, const char *why)
+static void report(const struct subids_reading *reading, const char *why)
 {
     reading->wrong(reading->arg, reading->line, why);
 }
@@ -101,9 +101,9 @@ static void add(const struct subids_reading *reading, struct range range)
         if (range.first < next) {
             range.last = next - 1;
             if (!insert(at, &range)) {
-                tell(reading,
-                     "found more ranges than the agent has room for; it ignores this one and the "
-                     "ones that follow");
+                report(reading,
+                       "found more ranges than the agent has room for; it ignores this one and the "
+                       "ones that follow");
                 return;
             }
             at++;
@@ -112,9 +112,9 @@ static void add(const struct subids_reading *reading, struct range range)
             return;
         }
         if (own.ranges[at].account != range.account) {
-            tell(reading,
-                 "found numbers that an earlier line gives to another user; the earlier line "
-                 "counts");
+            report(reading,
+                   "found numbers that an earlier line gives to another user; the earlier line "
+                   "counts");
         }
         if (own.ranges[at].last >= last) {
             return;
@@ -205,16 +205,16 @@ static void take_line(const struct subids_reading *reading, char *line)
         }
     }
     if (field != 2) {
-        tell(reading, "expected NAME:FIRST:COUNT");
+        report(reading, "expected NAME:FIRST:COUNT");
         return;
     }
     if (!read_number(fields[1], &first) || !read_number(fields[2], &count) || count == 0 ||
         first + count - 1 > number_max) {
-        tell(reading, "expected a first user number and a count, all numbers below 4294967295");
+        report(reading, "expected a first user number and a count, all numbers below 4294967295");
         return;
     }
     if (!find_owner(reading, fields[0], &range.account)) {
-        tell(reading, "found an unknown user, expected a user of this host");
+        report(reading, "found an unknown user, expected a user of this host");
         return;
     }
     uint32_t least = range.account == 0 ? SUBIDS_BLOCK : 1;
@@ -238,7 +238,7 @@ static void take_file(struct subids_reading *reading, FILE *file)
             line[size - 1] = '\0';
         }
         if (!goes_on && !whole && !feof(file)) {
-            tell(reading, "expected NAME:FIRST:COUNT");
+            report(reading, "expected NAME:FIRST:COUNT");
         } else if (!goes_on && line[0] != '\0' && line[0] != '#') {
             take_line(reading, line);
         }

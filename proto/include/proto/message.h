@@ -386,7 +386,7 @@ enum message_recall {
     MESSAGE_RECALL_WAITS = 0, /* another host waits: the grant goes back as soon as it is not in
                                * use */
     /* like WAITS, and the owner also reports at once that the grant is in use */
-    MESSAGE_RECALL_TELLS,
+    MESSAGE_RECALL_REPORTS,
     /* other hosts only try: the owner keeps a grant in use, and reports that it is in use */
     MESSAGE_RECALL_IF_IDLE,
     /* like IF_IDLE, but if only readers use the grant, the owner changes it to a shared one */

@@ -72,7 +72,7 @@ mtype = { down, preparing, reading, ready, proposing };
 mtype state[2];
 byte ballot[2];
 byte sequence[2];
-byte heard[2];  /* bits of the acceptors that answered in this phase */
+byte answered[2];  /* bits of the acceptors that answered in this phase */
 byte newest[2]; /* the newest order that was read; later the order of the known value */
 bit known[2];   /* a majority has the value under this ballot, or there is no value */
 byte rounds_used; /* the highest ballot of all; a new ballot is above it */
@@ -105,7 +105,7 @@ byte o, n; /* scratch, 0 between steps */
     took[o] = 0;                                                                                   \
     state[c] = proposing;                                                                          \
     known[c] = 0;                                                                                  \
-    heard[c] = 0;                                                                                  \
+    answered[c] = 0;                                                                                  \
     o = 0
 
 /* What the coordinator knows. newest 0 means that the name was never used. */
@@ -138,15 +138,15 @@ byte o, n; /* scratch, 0 between steps */
     :: d_step { NEXT_ROUND(c) <= ROUNDS ->                                                         \
             ballot[c] = NEXT_ROUND(c);                                                             \
             rounds_used = ballot[c];                                                               \
-            sequence[c] = 0; heard[c] = 0; newest[c] = 0; known[c] = 0; state[c] = preparing       \
+            sequence[c] = 0; answered[c] = 0; newest[c] = 0; known[c] = 0; state[c] = preparing       \
         }
 
 #define PROMISE(c, a) /* an acceptor promises, and its answer arrives */                           \
-    :: d_step { state[c] == preparing && ballot[c] >= promised[a] && !((heard[c] >> a) & 1) ->     \
+    :: d_step { state[c] == preparing && ballot[c] >= promised[a] && !((answered[c] >> a) & 1) ->     \
             promised[a] = ballot[c];                                                               \
-            heard[c] = heard[c] | (1 << a);                                                        \
+            answered[c] = answered[c] | (1 << a);                                                        \
             if                                                                                     \
-            :: COUNT(heard[c]) >= MAJORITY -> state[c] = reading; heard[c] = 0                     \
+            :: COUNT(answered[c]) >= MAJORITY -> state[c] = reading; answered[c] = 0                     \
             :: else                                                                                \
             fi                                                                                     \
         }
@@ -157,12 +157,12 @@ byte o, n; /* scratch, 0 between steps */
 #define HAS_READ(c) known[c] = (newest[c] == 0)
 #endif
 #define READ(c, a) /* an acceptor reports its value */                                             \
-    :: d_step { state[c] == reading && ballot[c] >= promised[a] && !((heard[c] >> a) & 1) ->       \
+    :: d_step { state[c] == reading && ballot[c] >= promised[a] && !((answered[c] >> a) & 1) ->       \
             promised[a] = ballot[c];                                                               \
-            heard[c] = heard[c] | (1 << a);                                                        \
+            answered[c] = answered[c] | (1 << a);                                                        \
             if :: accepted[a] > newest[c] -> newest[c] = accepted[a] :: else fi;                   \
             if                                                                                     \
-            :: COUNT(heard[c]) >= MAJORITY -> state[c] = ready; heard[c] = 0; HAS_READ(c)          \
+            :: COUNT(answered[c]) >= MAJORITY -> state[c] = ready; answered[c] = 0; HAS_READ(c)          \
             :: else                                                                                \
             fi                                                                                     \
         }
@@ -214,7 +214,7 @@ byte o, n; /* scratch, 0 between steps */
 #endif
 
 #ifdef BREAK_G4_BALLOT_AGAIN
-#define AFTER_KILL(c) state[c] = preparing; sequence[c] = 0; heard[c] = 0; newest[c] = 0; known[c] = 0
+#define AFTER_KILL(c) state[c] = preparing; sequence[c] = 0; answered[c] = 0; newest[c] = 0; known[c] = 0
 #else
 #define AFTER_KILL(c) state[c] = down
 #endif

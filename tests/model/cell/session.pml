@@ -62,9 +62,9 @@ byte renewal[V];
 byte answer[V];
 
 /* Voters. */
-byte heard[V]; /* the voter's clock when it last counted a renewal, or at its start */
+byte seen[V]; /* the voter's clock when it last counted a renewal, or at its start */
 bit marked[V];
-bit told[V];   /* the voter has reported its mark */
+bit reported[V];   /* the voter has reported its mark */
 byte restarts;
 
 /* Host. */
@@ -72,7 +72,7 @@ byte extended[V]; /* the host's clock + 1 when it sent the latest renewal that t
 byte deadline;    /* by the host's clock */
 byte renewals;
 
-#define MARKS (told[0] + told[1] + told[2])
+#define MARKS (reported[0] + reported[1] + reported[2])
 #ifdef BREAK_S8_ONE_MARK
 #define DEAD (MARKS >= 1)
 #else
@@ -113,7 +113,7 @@ byte renewals;
 #endif
 #define RENEWED(v) /* the renewal arrives */                                                       \
     :: d_step { renewal[v] > 0 && MAY_ACK(v) ->                                                    \
-            answer[v] = renewal[v]; heard[v] = voter_clock; renewal[v] = 0 }
+            answer[v] = renewal[v]; seen[v] = voter_clock; renewal[v] = 0 }
 
 #ifdef BREAK_S1_FROM_ANSWER
 #define EXTEND(v) extended[v] = host_clock + 1
@@ -131,32 +131,32 @@ byte renewals;
 #ifdef BREAK_S4_MARK_UNCONDITIONAL /* the session had lapsed at an earlier poll, any time ago */
 #define LAPSED(v) (voter_clock > VOTER_WAIT)
 #else
-#define LAPSED(v) (voter_clock >= heard[v] + VOTER_WAIT)
+#define LAPSED(v) (voter_clock >= seen[v] + VOTER_WAIT)
 #endif
 #define MARK(v) /* a coordinator asks the voter to mark the session dead */                        \
     :: d_step { !marked[v] && LAPSED(v) -> marked[v] = 1 }
 
 #define MARKED(v) /* the voter reports its mark, once it is on the disk */                         \
-    :: d_step { marked[v] && !told[v] -> told[v] = 1; assert(!(DEAD && SAFE)) }
+    :: d_step { marked[v] && !reported[v] -> reported[v] = 1; assert(!(DEAD && SAFE)) }
 
 #ifdef BREAK_S6_MARK_NOT_FLUSHED
 #define LOSE(v) marked[v] = 0
 #else
-#define LOSE(v) marked[v] = (told[v] -> marked[v] : 0)
+#define LOSE(v) marked[v] = (reported[v] -> marked[v] : 0)
 #endif
 #ifdef BREAK_S7_START_IS_NOT_FRESH
-#define HEARD_AT_START 0
+#define SEEN_AT_START 0
 #else
-#define HEARD_AT_START voter_clock
+#define SEEN_AT_START voter_clock
 #endif
 #define RESTART(v) /* the voter is killed and starts again from its disk */                        \
-    :: d_step { restarts < RESTARTS -> restarts++; LOSE(v); heard[v] = HEARD_AT_START }
+    :: d_step { restarts < RESTARTS -> restarts++; LOSE(v); seen[v] = SEEN_AT_START }
 
 #define VOTER(v) RENEW(v) RENEWED(v) ACKED(v) MARK(v) MARKED(v) RESTART(v)
 
 active proctype world()
 {
-    d_step { host_clock = 1; voter_clock = 1; heard[0] = 1; heard[1] = 1; heard[2] = 1 }
+    d_step { host_clock = 1; voter_clock = 1; seen[0] = 1; seen[1] = 1; seen[2] = 1 }
     if :: phase = 0 :: phase = 1 :: phase = 2 fi;
     do
     TIME VOTER(0) VOTER(1) VOTER(2)

@@ -141,7 +141,7 @@ struct host_event {
         struct {
             uint32_t up; /* bit by voter: requests may go to this voter */
             /* bit by voter: it answers renewals, and its link is not broken */
-            uint32_t heard;
+            uint32_t answering;
             uint32_t refused; /* bit by voter: it refuses this agent, see message_refused */
         } voters;             /* VOTERS */
     } as;
@@ -159,7 +159,7 @@ enum host_action_kind {
     HOST_FORGET,  /* the client is gone and nothing refers to it any more: remove its record */
     HOST_ALIAS,   /* the client has one more holder id: add it to the client's record */
     HOST_LOG,     /* a log line */
-    HOST_TELL,    /* answer the client's request for facts (frame TOLD) */
+    HOST_FACTS,   /* answer the client's request for facts (frame TOLD) */
 };
 
 enum { HOST_FD_NONE = 0, HOST_FD_REGION };
@@ -212,7 +212,7 @@ struct host_action {
             int64_t uid;              /* the administrator's uid; -1: not known */
         } log;
         const char *text;      /* HANG_UP: a static string */
-        uint64_t request;      /* TELL */
+        uint64_t request;      /* FACTS */
         struct host_send send; /* the array of shares in its message is not initialised */
     } as;
 };

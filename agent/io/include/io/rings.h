@@ -54,7 +54,7 @@ struct rings {
     uint64_t count;
     uint64_t nothings; /* how many of these rings had no cause */
     uint64_t pauses;
-    int64_t told_ns;
+    int64_t logged_ns;
 };
 
 void rings_init(struct rings *rings);
@@ -79,9 +79,9 @@ int64_t rings_answered(struct rings *rings, int64_t now_ns, int64_t took_ns, uin
 /* Returns whether the user has a debt or waiting rings, so that its account must be kept. */
 bool rings_owe(const struct rings *rings, int64_t now_ns);
 
-/* rings_are_to_be_told() returns whether it is time to log that the user's rings were delayed.
- * rings_told() starts the counts anew once that is logged. */
-bool rings_are_to_be_told(const struct rings *rings, int64_t now_ns);
-void rings_told(struct rings *rings, int64_t now_ns);
+/* rings_log_is_due() returns whether it is time to log that the user's rings were delayed.
+ * rings_logged() starts the counts anew once that is logged. */
+bool rings_log_is_due(const struct rings *rings, int64_t now_ns);
+void rings_logged(struct rings *rings, int64_t now_ns);
 
 #endif
