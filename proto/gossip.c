@@ -108,7 +108,7 @@ static const struct hfi_field owned_fields[] = {
     HFI_INTEGER_AS("partitions 192..255", body_fields, bits[3], 0, UINT64_MAX),
 };
 
-static const struct hfi_field dead_fields[] = {
+static const struct hfi_field expired_fields[] = {
     HFI_TEXT_AS("agent", body_fields, text, HFI_TEXT_LABEL),
     HFI_INTEGER(body_fields, epoch, 1, UINT32_MAX),
 };
@@ -150,8 +150,9 @@ static struct body_table table_of(uint32_t kind)
         return (struct body_table){agent_fields, COUNT(agent_fields), COUNT(agent_fields) + 1};
     case GOSSIP_OWNED:
         return (struct body_table){owned_fields, COUNT(owned_fields), COUNT(owned_fields) + 1};
-    case GOSSIP_DEAD:
-        return (struct body_table){dead_fields, COUNT(dead_fields), COUNT(dead_fields) + 1};
+    case GOSSIP_EXPIRED:
+        return (struct body_table){expired_fields, COUNT(expired_fields),
+                                   COUNT(expired_fields) + 1};
     default:
         return (struct body_table){lock_fields, COUNT(lock_fields), COUNT(lock_fields) + 3};
     }
@@ -233,9 +234,9 @@ size_t gossip_body_encode(const struct gossip_item *item, void *buffer, size_t s
     case GOSSIP_OWNED:
         memcpy(fields.bits, item->as.owned.bits, sizeof(fields.bits));
         break;
-    case GOSSIP_DEAD:
-        fields.text = text_of_agent(&item->as.dead.agent);
-        fields.epoch = item->as.dead.epoch;
+    case GOSSIP_EXPIRED:
+        fields.text = text_of_agent(&item->as.expired.agent);
+        fields.epoch = item->as.expired.epoch;
         break;
     default:
         write_lock(&writer, &item->as.lock);
@@ -309,9 +310,9 @@ static bool read_body(struct hfi_reader *reader, uint32_t elements, struct gossi
     case GOSSIP_OWNED:
         memcpy(out->as.owned.bits, fields.bits, sizeof(fields.bits));
         return true;
-    case GOSSIP_DEAD:
-        agent_of_text(&out->as.dead.agent, fields.text);
-        out->as.dead.epoch = fields.epoch;
+    case GOSSIP_EXPIRED:
+        agent_of_text(&out->as.expired.agent, fields.text);
+        out->as.expired.epoch = fields.epoch;
         return true;
     default:
         memset(&out->as.lock.name, 0, sizeof(out->as.lock.name));

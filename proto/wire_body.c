@@ -25,18 +25,19 @@ enum field_type {
 };
 
 struct field {
-    const char *name;
+    const char *name; /* the name in proto/SCHEMA.md, which errors show */
     enum field_type type;
     uint32_t offset; /* the member's offset in the struct that the table describes */
     uint32_t size;   /* the member's size */
     uint64_t max;    /* the highest value of a number */
 };
 
-#define FIELD(s, m, t, high)                                                                       \
+#define FIELD_AS(label, s, m, t, high)                                                             \
     {                                                                                              \
-        .name = #m, .type = (t), .offset = offsetof(struct s, m),                                  \
+        .name = (label), .type = (t), .offset = offsetof(struct s, m),                             \
         .size = sizeof(((struct s *)0)->m), .max = (high),                                         \
     }
+#define FIELD(s, m, t, high) FIELD_AS(#m, s, m, t, high)
 #define NUMBER(s, m, high) FIELD(s, m, FIELD_NUMBER, high)
 #define BOOL(s, m) FIELD(s, m, FIELD_BOOL, 0)
 #define AGENT(s, m) FIELD(s, m, FIELD_AGENT, 0)
@@ -97,9 +98,12 @@ static const struct field renew_fields[] = {
     ECHO(message_renew, echo),   U64(message_renew, rules), ADDRESS(message_renew, advertise),
 };
 static const struct field renew_ack_fields[] = {
-    AGENT(message_renew_ack, agent),    U32(message_renew_ack, epoch),
-    U64(message_renew_ack, renewal_id), ECHO(message_renew_ack, echo),
-    BOOL(message_renew_ack, extended),  U32(message_renew_ack, dead_epoch),
+    AGENT(message_renew_ack, agent),
+    U32(message_renew_ack, epoch),
+    U64(message_renew_ack, renewal_id),
+    ECHO(message_renew_ack, echo),
+    BOOL(message_renew_ack, extended),
+    FIELD_AS("dead_epoch", message_renew_ack, ended_epoch, FIELD_NUMBER, UINT32_MAX),
 };
 /* The Holdfast release of the sender, which `holdfast doctor` shows. No decision depends on it. */
 static const struct field renew_optional[] = {

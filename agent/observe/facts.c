@@ -333,7 +333,7 @@ static void add_observers(const struct agent *agent, struct hfi_facts_builder *b
     add_number(builder, "observers", count);
     at = 0;
     while (gossip_agent_next(agent->gossip, now_ns, &at, &view)) {
-        bool down = view.silent || view.dead || view.age_ns < 0;
+        bool down = view.silent || view.expired || view.age_ns < 0;
         if (is_observer(agent, &view)) {
             add(builder, &view.name, "observer", !down, view.agent.address);
         }

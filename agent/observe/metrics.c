@@ -265,7 +265,8 @@ static void write_quorum(struct text *text, const struct metrics *metrics)
     counter(text, "holdfast_partitions_left_total", "Partitions that it ceased to coordinate",
             quorum->left);
     counter(text, "holdfast_sessions_ended_total",
-            "Sessions that this coordinator ended, because they had expired", quorum->deaths);
+            "Sessions that this coordinator ended, because they had expired",
+            quorum->sessions_ended);
     counter(text, "holdfast_promises_total", "Promises of this voter's acceptor",
             metrics->driver->promises);
     counter(text, "holdfast_accepts_total", "Values that this voter's acceptor accepted",

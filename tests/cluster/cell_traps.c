@@ -280,7 +280,7 @@ END_TEST
 
 /* Curator 1121: a process found an entry of its own dead session. It took that entry for a hold of
  * its own, or it waited for itself for ever. */
-START_TEST(trap_own_entry_of_a_dead_session)
+START_TEST(trap_own_entry_of_an_expired_session)
 {
     open_all("own", SHORT_MS);
     struct hf_hold hold = take(0);
@@ -392,7 +392,7 @@ int main(void)
     tcase_add_test(tests, trap_lock_delay_kept_in_memory);
     tcase_add_test(tests, a_release_in_jeopardy_is_a_release);
     tcase_add_test(tests, lock_delay_behind_a_host_that_vanished);
-    tcase_add_test(tests, trap_own_entry_of_a_dead_session);
+    tcase_add_test(tests, trap_own_entry_of_an_expired_session);
     tcase_add_test(tests, trap_child_runs_on_after_the_hold_was_lost);
     tcase_add_test(tests, trap_stopped_holder_wakes_up_late);
     tcase_add_test(tests, trap_everything_expires_at_once);

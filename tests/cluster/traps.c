@@ -302,7 +302,7 @@ END_TEST
 
 /* Curator 1121: a process found an entry that its own dead session had left, and took it for its
  * hold. */
-START_TEST(trap_own_entry_left_by_dead_session)
+START_TEST(trap_own_entry_left_by_expired_session)
 {
     struct hf_hold before;
     struct hf_hold after;
@@ -424,7 +424,7 @@ int main(void)
     tcase_add_test(tests, trap_upgrade_deadlock);
     tcase_add_loop_test(tests, trap_pid_reused_or_other_namespace, 0, 4);
     tcase_add_loop_test(tests, trap_child_keeps_the_connection, 0, 8);
-    tcase_add_test(tests, trap_own_entry_left_by_dead_session);
+    tcase_add_test(tests, trap_own_entry_left_by_expired_session);
     tcase_add_test(tests, trap_granted_after_lease_ran_out_while_waiting);
     tcase_add_test(tests, trap_old_handle_hits_recycled_slot);
     tcase_add_test(tests, trap_mapped_client_forges_lock_words);

@@ -347,7 +347,7 @@ static void lie_host(struct message *message)
     struct message_grant *grant = &message->as.grant;
     switch (message->kind) {
     case MESSAGE_RENEW_ACK:
-        message->as.renew_ack.dead_epoch = draw_bool(&box->draw) ? draw_epoch() : 0;
+        message->as.renew_ack.ended_epoch = draw_bool(&box->draw) ? draw_epoch() : 0;
         message->as.renew_ack.extended = draw_bool(&box->draw);
         message->as.renew_ack.echo.issued_ns = (int64_t)draw_number(&box->draw);
         message->as.renew_ack.renewal_id += draw_byte(&box->draw) % 3;

@@ -79,8 +79,8 @@ void gossip_sample_item(uint32_t index, struct gossip_item *item)
         memset(&item->as.owned, 0xff, sizeof(item->as.owned));
         break;
     default:
-        item->kind = GOSSIP_DEAD;
-        item->as.dead = (struct gossip_dead){large_name, 7};
+        item->kind = GOSSIP_EXPIRED;
+        item->as.expired = (struct gossip_expired){large_name, 7};
         break;
     }
 }

@@ -304,7 +304,7 @@ END_TEST
 
 /* The lock-delay begins when the coordinator knows that the session has expired. The coordinator
  * waits longer than the lock-delay, because clocks differ. */
-START_TEST(dead_session_then_lock_delay_then_next)
+START_TEST(expired_session_then_lock_delay_then_next)
 {
     struct cell *cell = cell_ready(3);
     uint32_t to = cell_coordinator(cell, "a");
@@ -822,7 +822,7 @@ static Suite *quorum_suite(void)
     tcase_add_test(tests, range_ends_before_a_block);
     tcase_add_test(tests, recalled_when_another_waits_and_passed_on_in_one_accept);
     tcase_add_test(tests, first_come_first_served);
-    tcase_add_test(tests, dead_session_then_lock_delay_then_next);
+    tcase_add_test(tests, expired_session_then_lock_delay_then_next);
     tcase_add_test(tests, a_lock_delay_is_counted_by_a_clock_that_is_well);
     tcase_add_loop_test(tests, a_lock_delay_outlasts_nine_tenths_of_it_by_the_slowest_clock, 0, 4);
     tcase_add_test(tests, living_session_keeps_its_grant);

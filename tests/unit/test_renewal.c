@@ -65,7 +65,7 @@ static uint64_t sent(uint32_t voter)
     return id;
 }
 
-static void ack_as(uint32_t voter, uint64_t id, bool extended, uint32_t dead_epoch, uint32_t epoch)
+static void ack_as(uint32_t voter, uint64_t id, bool extended, uint32_t ended_epoch, uint32_t epoch)
 {
     struct message message;
     char text[2] = {'v', (char)('0' + voter)};
@@ -78,7 +78,7 @@ static void ack_as(uint32_t voter, uint64_t id, bool extended, uint32_t dead_epo
     message.as.renew_ack.echo.incarnation = 1;
     message.as.renew_ack.echo.issued_ns = now;
     message.as.renew_ack.extended = extended;
-    message.as.renew_ack.dead_epoch = dead_epoch;
+    message.as.renew_ack.ended_epoch = ended_epoch;
     renewal_acked(renewal, &message, now, &actions);
 }
 
@@ -300,7 +300,7 @@ START_TEST(jeopardy_ends_in_time_or_never)
 }
 END_TEST
 
-START_TEST(dead_when_a_majority_says_so)
+START_TEST(ended_when_a_majority_has_marked)
 {
     start(3, false);
     uint64_t id = sent(0);
@@ -419,7 +419,7 @@ int main(void)
     tcase_add_test(tests, who_is_connected_anew_is_renewed_with);
     tcase_add_test(tests, up_is_who_answered_since_it_was_connected);
     tcase_add_test(tests, jeopardy_ends_in_time_or_never);
-    tcase_add_test(tests, dead_when_a_majority_says_so);
+    tcase_add_test(tests, ended_when_a_majority_has_marked);
     tcase_add_test(tests, adopted_session_is_lost_if_nobody_renews_it);
     tcase_add_test(tests, an_epoch_that_the_voters_know_is_not_begun_again);
     tcase_add_test(tests, an_epoch_that_nobody_knows_begins_when_a_majority_said_so);

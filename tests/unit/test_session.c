@@ -135,10 +135,10 @@ START_TEST(the_highest_epoch_is_told_to_who_asks)
 {
     struct cell *cell = start();
     const struct message_echo none = {0};
-    ck_assert_uint_eq(renew(cell, 0, 1, none)->dead_epoch, 0);
+    ck_assert_uint_eq(renew(cell, 0, 1, none)->ended_epoch, 0);
     struct message_echo echo = renew(cell, 6, 2, none)->echo;
     ck_assert(renew(cell, 6, 3, echo)->extended);
-    ck_assert_uint_eq(renew(cell, 0, 4, none)->dead_epoch, 6);
+    ck_assert_uint_eq(renew(cell, 0, 4, none)->ended_epoch, 6);
     ck_assert(!renew(cell, 0, 5, echo)->extended);
     cell_run(cell, 1000 * CELL_MS); /* long enough for coordinators to exist */
     for (uint32_t to = 0; to < 3; to++) {
@@ -148,7 +148,7 @@ START_TEST(the_highest_epoch_is_told_to_who_asks)
     cell_kill(cell, 0);
     cell_start(cell, 0);
     cell_run(cell, 1000 * CELL_MS); /* long enough for the voter to vote again */
-    ck_assert_uint_eq(renew(cell, 0, 6, none)->dead_epoch, 6);
+    ck_assert_uint_eq(renew(cell, 0, 6, none)->ended_epoch, 6);
     cell_destroy(cell);
 }
 END_TEST
@@ -199,7 +199,7 @@ START_TEST(marked_only_if_lapsed_at_that_instant)
 }
 END_TEST
 
-START_TEST(marked_is_dead_for_ever)
+START_TEST(marked_has_ended_for_ever)
 {
     struct cell *cell = start();
     struct message_echo echo = renew(cell, 4, 1, (struct message_echo){0})->echo;
@@ -208,12 +208,12 @@ START_TEST(marked_is_dead_for_ever)
     echo = renew(cell, 4, 2, echo)->echo;
     const struct message_renew_ack *ack = renew(cell, 4, 3, echo);
     ck_assert(!ack->extended);
-    ck_assert_uint_eq(ack->dead_epoch, 4);
+    ck_assert_uint_eq(ack->ended_epoch, 4);
     ck_assert(!renew(cell, 3, 4, ack->echo)->extended);
     cell_kill(cell, 0);
     cell_start(cell, 0);
     ack = renew(cell, 4, 5, (struct message_echo){0});
-    ck_assert_uint_eq(ack->dead_epoch, 4);
+    ck_assert_uint_eq(ack->ended_epoch, 4);
     ck_assert(!renew(cell, 4, 6, ack->echo)->extended);
     ck_assert(ask(cell, MESSAGE_MARK, 3).answer.yes); /* the mark of epoch 4 includes epoch 3 */
     echo = renew(cell, 5, 7, (struct message_echo){0})->echo;
@@ -330,7 +330,7 @@ START_TEST(invented_names_fill_no_table)
     echo = renew(cell, 6, 3, none)->echo;
     ck_assert(renew(cell, 6, 4, echo)->extended);
     /* the voter has not forgotten the epoch */
-    ck_assert_uint_eq(renew(cell, 0, 5, none)->dead_epoch, 6);
+    ck_assert_uint_eq(renew(cell, 0, 5, none)->ended_epoch, 6);
     cell_destroy(cell);
 }
 END_TEST
@@ -362,7 +362,7 @@ int main(void)
     tcase_add_test(tests, one_way_link);
     tcase_add_test(tests, lapses_long_after_it_was_renewed);
     tcase_add_test(tests, marked_only_if_lapsed_at_that_instant);
-    tcase_add_test(tests, marked_is_dead_for_ever);
+    tcase_add_test(tests, marked_has_ended_for_ever);
     tcase_add_test(tests, start_and_stall_renew_everybody);
     tcase_add_test(tests, a_clock_that_is_astray_marks_nobody);
     tcase_add_test(tests, older_epoch_lapses_on_its_own);

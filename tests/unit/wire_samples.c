@@ -206,7 +206,7 @@ static void fill_session(struct draw *draw, struct message *out)
         out->as.renew_ack.renewal_id = u64(draw);
         out->as.renew_ack.echo = echo(draw);
         out->as.renew_ack.extended = true;
-        out->as.renew_ack.dead_epoch = u32(draw);
+        out->as.renew_ack.ended_epoch = u32(draw);
         release(draw, out->as.renew_ack.release);
         break;
     case MESSAGE_POLLED:
@@ -328,7 +328,7 @@ static void fill_hello(struct draw *draw, struct message_hello *hello)
     address(draw, hello->advertise);
 }
 
-static void fill_pulled(struct draw *draw, struct message_synced *synced, uint32_t shares)
+static void fill_synced(struct draw *draw, struct message_synced *synced, uint32_t shares)
 {
     synced->what = draw->large ? MESSAGE_SYNC_MARKS : MESSAGE_SYNC_REGISTERS;
     synced->partition = (uint8_t)number(draw, MESSAGE_PARTITIONS - 1);
@@ -371,7 +371,7 @@ static void fill_voters(struct draw *draw, struct message *out, uint32_t shares)
         sync->checkpoint = checkpoint(draw);
         break;
     case MESSAGE_SYNCED:
-        fill_pulled(draw, &out->as.synced, shares);
+        fill_synced(draw, &out->as.synced, shares);
         break;
     case MESSAGE_CHECKPOINT:
         out->as.checkpoint.ballot = ballot(draw);

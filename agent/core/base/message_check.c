@@ -307,7 +307,7 @@ static bool answer_valid(const struct message *message)
     case MESSAGE_RENEW_ACK:
         return agent_name_valid(&message->as.renew_ack.agent) &&
                message->as.renew_ack.epoch < MESSAGE_EPOCH_LIMIT &&
-               message->as.renew_ack.dead_epoch < MESSAGE_EPOCH_LIMIT;
+               message->as.renew_ack.ended_epoch < MESSAGE_EPOCH_LIMIT;
     case MESSAGE_GRANT:
     case MESSAGE_AMENDED:
         return session_valid(&grant->agent, grant->epoch) && grant->name.length > 0 &&

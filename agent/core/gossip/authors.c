@@ -168,12 +168,12 @@ static void author_changed(struct gossip *gossip, uint16_t index)
     }
 }
 
-void author_dead(struct gossip *gossip, const struct gossip_dead *dead)
+void author_expired(struct gossip *gossip, const struct gossip_expired *expired)
 {
-    uint16_t index = author_find(gossip, &dead->agent);
-    index = index == NOBODY ? author_make(gossip, &dead->agent) : index;
-    if (index != NOBODY && gossip->authors[index].dead_epoch < dead->epoch) {
-        gossip->authors[index].dead_epoch = dead->epoch;
+    uint16_t index = author_find(gossip, &expired->agent);
+    index = index == NOBODY ? author_make(gossip, &expired->agent) : index;
+    if (index != NOBODY && gossip->authors[index].ended_epoch < expired->epoch) {
+        gossip->authors[index].ended_epoch = expired->epoch;
         author_changed(gossip, index);
     }
 }
@@ -201,7 +201,7 @@ bool author_is_silent(const struct gossip *gossip, const struct author *author, 
 bool author_is_valid(const struct gossip *gossip, const struct author *author)
 {
     return author == &gossip->authors[SELF] ||
-           (!author->silent && (author->dead_epoch == 0 || author->epoch > author->dead_epoch));
+           (!author->silent && (author->ended_epoch == 0 || author->epoch > author->ended_epoch));
 }
 
 void authors_expire(struct gossip *gossip)

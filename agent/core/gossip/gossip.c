@@ -182,15 +182,15 @@ static void session_changed(struct gossip *gossip, const struct gossip_event *ev
         }
         return;
     }
-    struct gossip_item item = {.kind = GOSSIP_DEAD, .as.dead = {event->agent, epoch}};
+    struct gossip_item item = {.kind = GOSSIP_EXPIRED, .as.expired = {event->agent, epoch}};
     if (event->as.session.state != GOSSIP_LOST || epoch == 0 ||
-        (index != NOBODY && gossip->authors[index].dead_epoch >= epoch)) {
+        (index != NOBODY && gossip->authors[index].ended_epoch >= epoch)) {
         return;
     }
     /* if there is no room, people see the end of the session later, when the agent has been
      * silent for too long */
     (void)put_own(gossip, &item, content_of(&item));
-    author_dead(gossip, &item.as.dead);
+    author_expired(gossip, &item.as.expired);
 }
 
 static void peer_changed(struct gossip *gossip, const struct gossip_event *event)

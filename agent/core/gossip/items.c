@@ -241,8 +241,8 @@ size_t item_body(const struct gossip *gossip, uint32_t index, uint8_t *bytes)
 uint64_t item_key(const struct gossip_item *item)
 {
     switch (item->kind) {
-    case GOSSIP_DEAD:
-        return gossip_hash(item->kind, item->as.dead.agent.text, item->as.dead.agent.length);
+    case GOSSIP_EXPIRED:
+        return gossip_hash(item->kind, item->as.expired.agent.text, item->as.expired.agent.length);
     case GOSSIP_LOCK:
         return gossip_hash(item->kind, item->as.lock.name.bytes, item->as.lock.name.length);
     default:

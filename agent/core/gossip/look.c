@@ -120,7 +120,7 @@ bool gossip_agent_next(const struct gossip *gossip, int64_t now_ns, uint32_t *at
                   : author->seen_ns == NEVER_SEEN ? -1
                                                   : now_ns - author->seen_ns,
         .silent = !self && author_is_silent(gossip, author, now_ns),
-        .dead = author->dead_epoch > 0 && author->epoch <= author->dead_epoch,
+        .expired = author->ended_epoch > 0 && author->epoch <= author->ended_epoch,
         .agent = {.voter = self ? gossip->config.voter : author->voter,
                   .epoch = author->epoch,
                   .state = author->state}};

@@ -239,8 +239,8 @@ static void item_applied(struct gossip *gossip, uint16_t index, const struct gos
         author->owned_ns = then_ns;
         author->owned_counts = true;
         break;
-    case GOSSIP_DEAD:
-        author_dead(gossip, &item->as.dead);
+    case GOSSIP_EXPIRED:
+        author_expired(gossip, &item->as.expired);
         break;
     default:
         break;

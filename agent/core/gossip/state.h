@@ -103,7 +103,7 @@ struct author {
     struct message_partitions owned;
     int64_t owned_ns; /* when the author published `owned` */
     uint32_t epoch;   /* the epoch of the agent's session, as the agent reports it */
-    uint32_t dead_epoch;
+    uint32_t ended_epoch;
     uint32_t state;
     uint32_t item_count;
     uint32_t mark;      /* gossip.mark when a packet last mentioned the author */
@@ -176,7 +176,7 @@ uint16_t author_make(struct gossip *gossip, const struct message_agent *name);
 /* Gives this agent a new incarnation, which is higher than those of all smaller generations. */
 void author_begin(struct gossip *gossip, uint64_t generation);
 /* Notes a voter's report that a session of that agent is over. */
-void author_dead(struct gossip *gossip, const struct gossip_dead *dead);
+void author_expired(struct gossip *gossip, const struct gossip_expired *expired);
 /* Notes that a digest of the agent `by` shows the same items of the author as this agent has. */
 void author_known_by(struct gossip *gossip, uint16_t index, uint16_t by);
 /* Returns whether all agents in the view are known to have the same items of the author as this

@@ -134,24 +134,24 @@ int64_t plan_delay_end_ns(const struct quorum *quorum, const struct record *valu
     return sessions_ended_ns(quorum, agent) + rules_closed_ns(quorum, value->lock_delay_ms * MS_NS);
 }
 
-static bool ended_by_death(const struct quorum *quorum, const struct plan *plan, uint16_t agent,
-                           uint32_t epoch)
+static bool ended_by_expiry(const struct quorum *quorum, const struct plan *plan, uint16_t agent,
+                            uint32_t epoch)
 {
     return sessions_has_ended(quorum, agent, epoch) &&
            step_now_ns(quorum) >= plan_delay_end_ns(quorum, &plan->value, agent);
 }
 
 /* Ends the exclusive grant, or the shares, whose session has ended and whose lock-delay is over. */
-static void remove_dead(const struct quorum *quorum, struct plan *plan)
+static void remove_expired(const struct quorum *quorum, struct plan *plan)
 {
     const struct record *value = &plan->value;
     if (value->mode == MESSAGE_MODE_EXCLUSIVE &&
-        ended_by_death(quorum, plan, value->owner, value->epoch)) {
+        ended_by_expiry(quorum, plan, value->owner, value->epoch)) {
         end(plan, token_last(plan) + 1);
     }
     for (uint32_t i = plan->share_count; i > 0; i--) {
         struct share *share = &plan->shares[i - 1];
-        if (ended_by_death(quorum, plan, share->agent, share->epoch)) {
+        if (ended_by_expiry(quorum, plan, share->agent, share->epoch)) {
             share_remove(plan, share);
         }
     }
@@ -194,7 +194,7 @@ static enum outcome upgrade(const struct quorum *quorum, struct plan *plan,
     if (request->token != 0 && request->token != value->token_first) {
         return OUTCOME_AMENDED; /* a late repeat */
     }
-    remove_dead(quorum, plan);
+    remove_expired(quorum, plan);
     const struct share *share = named_share(plan, request);
     if (share == NULL || plan->share_count > 1) {
         return OUTCOME_REFUSED_VERSION;
@@ -360,7 +360,7 @@ static enum outcome grant_share(const struct quorum *quorum, struct plan *plan,
     struct record *value = &plan->value;
     struct share share = {.epoch = request->epoch, .agent = request->agent};
     if (plan->share_count == MESSAGE_SHARES_MAX) {
-        remove_dead(quorum, plan);
+        remove_expired(quorum, plan);
     }
     uint32_t next = plan->share_count + 1;
     if (next > MESSAGE_SHARES_MAX ||
@@ -503,7 +503,7 @@ static enum outcome acquire(struct quorum *quorum, struct plan *plan,
     request->version = (struct message_order){0};
     if (plan->blocked == NULL && !plan->held) {
         if (in_the_way(plan, request)) {
-            remove_dead(quorum, plan);
+            remove_expired(quorum, plan);
         }
         if (!in_the_way(plan, request)) {
             return request->mode == MESSAGE_MODE_SHARED ? grant_share(quorum, plan, request)

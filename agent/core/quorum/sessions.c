@@ -186,9 +186,9 @@ void sessions_renew(struct quorum *quorum, const struct message *message)
     if (!reaction_may_renew(quorum, index, renew)) {
         return;
     }
-    bool dead = renew->epoch <= agent->marked;
+    bool ended = renew->epoch <= agent->marked;
     bool extended = false;
-    if (!dead && renew->epoch != 0) {
+    if (!ended && renew->epoch != 0) {
         bool fresh = echo_is_fresh(quorum, agent, &renew->echo);
         if (fresh) {
             follow_epoch(agent, renew->epoch, message->store_id);
@@ -216,7 +216,7 @@ void sessions_renew(struct quorum *quorum, const struct message *message)
     ack->echo.incarnation = quorum->sessions->incarnation;
     ack->echo.issued_ns = quorum->sessions->stamp_ns;
     ack->extended = extended;
-    ack->dead_epoch = renew->epoch == 0 ? highest_epoch(quorum, index) : agent->marked;
+    ack->ended_epoch = renew->epoch == 0 ? highest_epoch(quorum, index) : agent->marked;
     memcpy(ack->release, quorum->config->release, sizeof(ack->release));
 }
 

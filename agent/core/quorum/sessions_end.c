@@ -135,7 +135,7 @@ void sessions_marked(struct quorum *quorum, const struct message *message)
     struct session *agent = agreed(quorum, message, ENDING_MARK, &index);
     if (agent != NULL) {
         agent->ended = agent->target;
-        step_counts(quorum)->deaths++;
+        step_counts(quorum)->sessions_ended++;
         agent->ended_ns = step_now_ns(quorum);
         idle(quorum, agent);
         reaction_session_ended(quorum, index);

@@ -208,17 +208,17 @@ void renewal_acked(struct renewal *renewal, const struct message *message, int64
                  .sent_ns = sent->sent_ns, .received_ns = now_ns, .there_ns = ack->echo.issued_ns});
     histogram_add(&renewal->round_trip, now_ns - sent->sent_ns);
     if (renewal->asking) {
-        if (ack->dead_epoch > renewal->epoch && ack->dead_epoch - renewal->epoch > EPOCHS_FREE) {
+        if (ack->ended_epoch > renewal->epoch && ack->ended_epoch - renewal->epoch > EPOCHS_FREE) {
             /* if this agent began above such an epoch, few epochs would be left: see
              * quorum/bounds.h */
             return;
         }
         voter->echo = ack->echo; /* with this echo the next renewal extends the lease */
-        epoch_reported(renewal, index, ack->dead_epoch, now_ns, actions);
+        epoch_reported(renewal, index, ack->ended_epoch, now_ns, actions);
         return;
     }
-    if (ack->dead_epoch > voter->dead_epoch) {
-        voter->dead_epoch = ack->dead_epoch;
+    if (ack->ended_epoch > voter->dead_epoch) {
+        voter->dead_epoch = ack->ended_epoch;
     }
     if (ack->extended && !renewal->astray && sent->sent_ns >= renewal->counts_from_ns &&
         sent->sent_ns > voter->extended_sent_ns) {

@@ -43,7 +43,7 @@ enum gossip_packet_kind { GOSSIP_ITEMS = 1, GOSSIP_DIGEST, GOSSIP_HASHES };
 enum gossip_item_kind {
     GOSSIP_AGENT = 1, /* about the author itself */
     GOSSIP_OWNED,     /* a voter's item: the partitions that it coordinates */
-    GOSSIP_DEAD,      /* a voter's item: a session that has expired */
+    GOSSIP_EXPIRED,   /* a voter's item: a session that has expired */
     GOSSIP_LOCK,      /* a lock with holders or waiters on the author's host */
 };
 
@@ -56,7 +56,7 @@ struct gossip_agent {
     uint32_t state; /* enum gossip_session */
 };
 
-struct gossip_dead {
+struct gossip_expired {
     struct message_agent agent;
     uint32_t epoch; /* this epoch and all earlier ones have expired */
 };
@@ -94,7 +94,7 @@ struct gossip_item {
     union {
         struct gossip_agent agent;
         struct message_partitions owned;
-        struct gossip_dead dead;
+        struct gossip_expired expired;
         struct gossip_lock lock;
     } as;
 };

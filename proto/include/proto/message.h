@@ -257,7 +257,7 @@ struct message_echo {
 
 struct message_renew {
     struct message_agent agent;
-    /* 0: the message only asks for the agent's highest epoch, which the answer has as dead_epoch */
+    /* 0: the message only asks for the agent's highest epoch: ended_epoch of the answer */
     uint32_t epoch;
     uint64_t renewal_id;
     struct message_echo echo; /* the echo of this voter's last acknowledgement */
@@ -275,7 +275,7 @@ struct message_renew_ack {
     bool extended; /* whether the acknowledgement counts towards extending the lease */
     /* this voter has marked all epochs of the agent up to this one; 0: none. If epoch is 0: the
      * highest epoch that this voter knows */
-    uint32_t dead_epoch;
+    uint32_t ended_epoch;
     char release[MESSAGE_RELEASE_MAX]; /* the Holdfast release of the voter; "": not known */
 };
 

@@ -216,7 +216,7 @@ struct gossip_agent_view {
     struct message_agent name;
     int64_t age_ns; /* the time since the agent's last sign of life; -1: there was none yet */
     bool silent;    /* the agent was silent for too long */
-    bool dead;      /* a voter reported that the agent's session is over */
+    bool expired;   /* a voter reported that the agent's session is over */
     struct gossip_agent agent;
 };
 

@@ -221,10 +221,10 @@ uint64_t quorum_reported_commit(const struct quorum *quorum);
 
 /* Counts of this voter's work since it started, for people. */
 struct quorum_counts {
-    uint64_t taken_over; /* how often this voter began to coordinate a partition */
-    uint64_t left;       /* how often this voter ceased to coordinate a partition */
-    uint64_t deaths;     /* sessions that this voter ended, by a majority's marks */
-    uint64_t grants;     /* grants that this voter made */
+    uint64_t taken_over;     /* how often this voter began to coordinate a partition */
+    uint64_t left;           /* how often this voter ceased to coordinate a partition */
+    uint64_t sessions_ended; /* sessions that this voter ended, by a majority's marks */
+    uint64_t grants;         /* grants that this voter made */
     /* The times from a request to its grant. The time that the request waited at earlier
      * coordinators is included. */
     struct histogram wait;
