@@ -400,7 +400,7 @@ START_TEST(each_step_of_starting_over_needs_more_than_half_of_the_others)
 }
 END_TEST
 
-static void told_dead(void *arg, uint32_t from, uint32_t to, const struct message *message)
+static void see_mark(void *arg, uint32_t from, uint32_t to, const struct message *message)
 {
     int64_t *first_ns = arg;
     (void)to;
@@ -427,7 +427,7 @@ START_TEST(starting_over_ends_no_session_that_lives)
     cell_extend(cell, 0, 0, 1);
     cell_extend(cell, 0, 2, 1);
     int64_t extended_ns = cell->now_ns;
-    cell->tap = told_dead;
+    cell->tap = see_mark;
     cell->tap_arg = &first_ns;
     cell_kill(cell, 2);
     cell_wipe(cell, 2, true);
@@ -546,7 +546,7 @@ static struct message_order row_of(uint32_t node, const struct message_name *nam
 }
 
 /* Before its first vote, a voter that starts over has all registers and marks of the others. There
- * are more marks than one answer to a PULL has room for. */
+ * are more marks than one answer to a SYNC has room for. */
 enum { MARKS = MESSAGE_SYNC_BATCH + 8 };
 START_TEST(who_starts_over_votes_with_everything)
 {

@@ -188,7 +188,7 @@ static struct message sync(void)
     return message;
 }
 
-static struct message pulled_register(void)
+static struct message synced_register(void)
 {
     struct message message = blank(MESSAGE_SYNCED);
     message.as.synced.what = MESSAGE_SYNC_REGISTERS;
@@ -200,7 +200,7 @@ static struct message pulled_register(void)
     return message;
 }
 
-static struct message pulled_mark(void)
+static struct message synced_mark(void)
 {
     struct message message = blank(MESSAGE_SYNCED);
     message.as.synced.what = MESSAGE_SYNC_MARKS;
@@ -245,16 +245,16 @@ START_TEST(fields_between_voters)
     BAD(sync, as.sync.what, 0);
     BAD(sync, as.sync.what, MESSAGE_SYNC_MARKS + 1);
     BAD(sync, as.sync.checkpoint.order.ballot, 1);
-    BAD(pulled_register, as.synced.kind, 0);
-    BAD(pulled_register, as.synced.kind, MESSAGE_SYNCED_END + 1);
-    BAD(pulled_register, as.synced.what, MESSAGE_SYNC_MARKS);
-    BAD(pulled_register, as.synced.name.length, 0);
-    BAD(pulled_register, as.synced.accepted.sequence, 0);
-    BAD(pulled_register, as.synced.value.token_first, 0);
-    BAD(pulled_register, as.synced.value.share_count, 200);
-    BAD(pulled_mark, as.synced.what, MESSAGE_SYNC_REGISTERS);
-    BAD(pulled_mark, as.synced.mark.epoch, 0);
-    BAD(pulled_mark, as.synced.mark.epoch, MESSAGE_EPOCH_LIMIT);
+    BAD(synced_register, as.synced.kind, 0);
+    BAD(synced_register, as.synced.kind, MESSAGE_SYNCED_END + 1);
+    BAD(synced_register, as.synced.what, MESSAGE_SYNC_MARKS);
+    BAD(synced_register, as.synced.name.length, 0);
+    BAD(synced_register, as.synced.accepted.sequence, 0);
+    BAD(synced_register, as.synced.value.token_first, 0);
+    BAD(synced_register, as.synced.value.share_count, 200);
+    BAD(synced_mark, as.synced.what, MESSAGE_SYNC_REGISTERS);
+    BAD(synced_mark, as.synced.mark.epoch, 0);
+    BAD(synced_mark, as.synced.mark.epoch, MESSAGE_EPOCH_LIMIT);
     BAD(checkpoint, as.checkpoint.ballot, 0);
     BAD(checkpoint, as.checkpoint.checkpoint.order.sequence, 0);
     BAD(checkpoint, as.checkpoint.checkpoint.floor, MESSAGE_TOKEN_LIMIT);

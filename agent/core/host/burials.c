@@ -16,13 +16,13 @@
 #include "watches.h"
 
 enum {
-    ZOMBIE_SWEEP_MS = 1000,
+    ZOMBIE_MS = 1000,
     SCAN_SLOTS = 4096, /* the slots that one piece of a scan looks at */
     HEAL_WALKS = 8,    /* the cost of heal_lock(), in walks over the lock's seats */
 };
 
 struct burials {
-    int64_t sweep_due_ns;
+    int64_t zombies_due_ns;
     uint32_t done; /* the pieces of burials_work() since the last tick */
     uint32_t hand; /* the client with which the next step begins */
     /* by namespace: the ids that are named in the holder records of its region (scratch) */
@@ -40,12 +40,12 @@ struct burials *burials_lay_out(struct arena *arena, const struct host_config *c
 
 void burials_init(struct host *host)
 {
-    host->burials->sweep_due_ns = INT64_MAX;
+    host->burials->zombies_due_ns = INT64_MAX;
 }
 
 int64_t burials_due_ns(const struct host *host)
 {
-    return host->burials->sweep_due_ns;
+    return host->burials->zombies_due_ns;
 }
 
 void burials_tick(struct host *host)
@@ -87,8 +87,8 @@ static void burial_retire(struct host *host, uint32_t handle)
     if (!client_may_use_closed(host, handle_client(host, handle)) &&
         handle_is_clear(host, handle)) {
         burial_free(host, handle);
-    } else if (host->burials->sweep_due_ns == INT64_MAX) {
-        host->burials->sweep_due_ns = host->now_ns + ZOMBIE_SWEEP_MS * MS;
+    } else if (host->burials->zombies_due_ns == INT64_MAX) {
+        host->burials->zombies_due_ns = host->now_ns + ZOMBIE_MS * MS;
     }
 }
 
@@ -209,11 +209,11 @@ static bool zombie_is_named(struct host *host, uint32_t handle, struct host_acti
     return true;
 }
 
-void burials_sweep(struct host *host, struct host_actions *actions)
+void burials_free_zombies(struct host *host, struct host_actions *actions)
 {
     bool full = false;
     uint64_t collected = 0; /* bits: the namespaces whose named ids are collected */
-    host->burials->sweep_due_ns = INT64_MAX;
+    host->burials->zombies_due_ns = INT64_MAX;
     if (handles_zombies(host) == 0) {
         return;
     }
@@ -237,7 +237,7 @@ void burials_sweep(struct host *host, struct host_actions *actions)
             continue;
         }
         if (!hub_has_room(actions) || host->walked >= HUB_WALK_MAX) {
-            full = true; /* the next step, which comes at once, sweeps the remaining handles */
+            full = true; /* the next step, which comes at once, looks at the remaining ones */
             break;
         }
         if (left || !zombie_is_named(host, handle, actions)) {
@@ -246,7 +246,7 @@ void burials_sweep(struct host *host, struct host_actions *actions)
         }
     }
     if (handles_zombies(host) > 0) {
-        host->burials->sweep_due_ns = full ? host->now_ns : host->now_ns + ZOMBIE_SWEEP_MS * MS;
+        host->burials->zombies_due_ns = full ? host->now_ns : host->now_ns + ZOMBIE_MS * MS;
     }
 }
 
@@ -391,7 +391,7 @@ void burial_region_left(struct host *host, uint32_t handle)
     handle_clear(host, handle, HANDLE_FOUND);
     handle_leave(host, handle);
     if (handle_flags(host, handle) & HANDLE_ZOMBIE) {
-        host->burials->sweep_due_ns = host->now_ns;
+        host->burials->zombies_due_ns = host->now_ns;
     }
 }
 
@@ -428,5 +428,5 @@ void burials_work(struct host *host, struct host_actions *actions)
 
 void burials_check(const struct host *host)
 {
-    HF_CHECK(handles_zombies(host) == 0 || host->burials->sweep_due_ns != INT64_MAX);
+    HF_CHECK(handles_zombies(host) == 0 || host->burials->zombies_due_ns != INT64_MAX);
 }

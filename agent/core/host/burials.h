@@ -18,7 +18,7 @@
  * handle.
  *
  * A handle is buried in this order: it leaves the queue, it loses its hold, and a hand-over that a
- * dead process left unfinished on the lock is finished. After that the handle is a zombie. A sweep
+ * dead process left unfinished on the lock is finished. After that the handle is a zombie. A walk
  * frees the zombie when nothing can name it any more.
  *
  * Invariants: no process holds or waits by a handle that is buried. No id is given to another
@@ -60,10 +60,10 @@ void burial_region_left(struct host *host, uint32_t handle);
 void burials_work(struct host *host, struct host_actions *actions);
 /* Begins a new tick, in which burials_work() may do HUB_PIECES_MAX pieces again. */
 void burials_tick(struct host *host);
-/* Returns when burials_sweep() is due. */
+/* Returns when burials_free_zombies() is due. */
 int64_t burials_due_ns(const struct host *host);
 /* Frees the zombies that nothing names any more. */
-void burials_sweep(struct host *host, struct host_actions *actions);
+void burials_free_zombies(struct host *host, struct host_actions *actions);
 void burials_check(const struct host *host);
 
 #endif

@@ -158,7 +158,7 @@ static void tick(struct host *host, struct host_actions *actions)
     }
     if (burials_due_ns(host) <= host->now_ns && host->walked < HUB_WALK_MAX &&
         hub_has_room(actions)) {
-        burials_sweep(host, actions);
+        burials_free_zombies(host, actions);
     }
     opens_tick(host, actions);
 }

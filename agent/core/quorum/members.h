@@ -8,8 +8,8 @@
  *
  *   EMPTY      The store has no record. Either the cell is new: the record is made when every voter
  *              of the configuration reports EMPTY and has received the same store ids as this one,
- *              for then nobody has promised anything. Or another voter already has a record that names
- *              this store, and this voter takes it over.
+ *              for then nobody has promised anything. Or another voter already has a record that
+ *              names this store, and this voter takes it over.
  *   LISTED     The record names this store, but the store may be an old copy of the disk. The other
  *              voters keep the highest commit that they saw of it. This voter votes when a
  *              majority, itself included, has seen no commit that its store lacks.
@@ -23,7 +23,7 @@
  * made from the generations of the record. The receiver ignores a vote whose number differs from
  * its own. When the record changes, this voter asks again for everything that it had counted. So no
  * count mixes the promises of a lost store with the answers of its successor. A voter adopts the
- * new line before it answers the successor's PREPARE or PULL. So its answers contain everything
+ * new line before it answers the successor's PREPARE or SYNC. So its answers contain everything
  * that it did while its votes were counted under the old number. Until a store votes, its messages
  * report the commit that it had when it was opened.
  *

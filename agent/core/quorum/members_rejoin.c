@@ -13,7 +13,7 @@
  *
  * The voter also waits for a full session time-to-live from the start. The old store may have
  * acknowledged a renewal just before it was lost. That lease must end before a majority has marked
- * its session. But a mark may exist at one other voter only; the copy that PULL makes here is the
+ * its session. But a mark may exist at one other voter only; the copy that SYNC makes here is the
  * second, and two voters can be a majority.
  *
  * After SYNC this voter promises the ballot of PREPARE itself, durably, and votes. It coordinates

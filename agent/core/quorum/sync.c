@@ -1,11 +1,11 @@
 /*
  * Reading what other voters have. See sync.h.
  *
- * A PULL (MESSAGE_SYNC) asks for the registers that come after a given one in the other voter's
- * list. The answers carry one register each, at most MESSAGE_SYNC_BATCH. A last answer reports that
- * there is MORE (and where it continues), or that the list is at its END. If both voters' digests
- * are equal, SAME is the only answer. The answers are numbered, so the reader notices that one is
- * missing, and asks for the same registers again.
+ * A SYNC message (PULL in proto/SCHEMA.md) asks for the registers that come after a given one in
+ * the other voter's list. The answers (SYNCED) carry one register each, at most
+ * MESSAGE_SYNC_BATCH. A last answer reports that there is MORE (and where it continues), or that
+ * the list is at its END. If both voters' digests are equal, SAME is the only answer. The answers
+ * are numbered, so the reader notices that one is missing, and asks for the same registers again.
  *
  * Two voters also differ while a change is under way. So a partition is read only when it differs
  * several times in a row. But after this voter was away, it reads each partition of another
@@ -24,8 +24,8 @@
 #include "sync_private.h"
 
 enum {
-    EXCHANGE_RESEND_MS = 100, /* the least time after which an unanswered PULL is repeated */
-    /* the longest time after which a PULL is repeated: the time doubles with each PULL that gets no
+    EXCHANGE_RESEND_MS = 100, /* the least time after which an unanswered SYNC is repeated */
+    /* the longest time after which a SYNC is repeated: the time doubles with each SYNC that gets no
      * answer */
     EXCHANGE_RESEND_MAX_MS = 1600,
     EXCHANGE_TRIES_MAX = 20,
@@ -37,7 +37,7 @@ enum {
     ANSWER_SCAN_MAX = 4096, /* the most agents to search for one answer */
 };
 
-_Static_assert(MESSAGE_SYNC_BATCH + 1 < 64, "the answers to a PULL are bits of one word");
+_Static_assert(MESSAGE_SYNC_BATCH + 1 < 64, "the answers to a SYNC are bits of one word");
 
 struct sync *sync_lay_out(struct arena *arena)
 {
@@ -152,8 +152,8 @@ void sync_request(struct quorum *quorum, const struct message *message)
 
 /* ---- Requests ---- */
 
-/* Returns how long to wait for answers before the PULL is repeated. When it is repeated, answers to
- * the earlier PULL are dropped, because the list may have changed between the two PULLs. So a voter
+/* Returns how long to wait for answers before the SYNC is repeated. When it is repeated, answers to
+ * the earlier SYNC are dropped, because the list may have changed between the two SYNCs. So a voter
  * that has not answered at all, and may be slow, gets more time with each try. */
 static int64_t pause_ns(const struct quorum *quorum, const struct exchange *exchange)
 {
@@ -436,7 +436,7 @@ static struct exchange *exchange_of(struct quorum *quorum, const struct message 
     return NULL;
 }
 
-/* Asks for more, or ends the listing. Call it when all answers to one PULL have arrived. */
+/* Asks for more, or ends the listing. Call it when all answers to one SYNC have arrived. */
 static void batch_read(struct quorum *quorum, struct exchange *exchange)
 {
     if (exchange->last == MESSAGE_SYNCED_MORE) {
@@ -532,7 +532,7 @@ int64_t sync_tick(struct quorum *quorum)
     if (quorum->sync->catch_ns <= step_now_ns(quorum)) {
         quorum->sync->catch_ns = step_now_ns(quorum) + CATCH_UP_MS * MS_NS;
         more(quorum);
-        /* PULLs to the same voter share a packet */
+        /* SYNCs to the same voter share a packet */
         for (uint32_t i = 0; i < CATCH_UP_AT_ONCE; i++) {
             probe(quorum);
         }

@@ -40,8 +40,8 @@ void sync_deletion_start(struct quorum *quorum);
 
 /* ---- Reading ---- */
 
-/* sync_request() handles another voter's PULL (MESSAGE_SYNC). sync_answer() handles another voter's
- * answer to a PULL of this voter (MESSAGE_SYNCED). */
+/* sync_request() handles another voter's SYNC. sync_answer() handles another voter's
+ * answer to a SYNC of this voter (MESSAGE_SYNCED). */
 void sync_request(struct quorum *quorum, const struct message *message);
 void sync_answer(struct quorum *quorum, const struct message *message);
 /* Makes this voter catch up with every partition that other voters coordinate. */

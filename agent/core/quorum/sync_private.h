@@ -20,7 +20,7 @@ enum exchange_purpose {
     EXCHANGE_REJOIN,   /* a store that starts over needs everything */
 };
 
-/* A listing of another voter that is being read, with PULL messages (MESSAGE_SYNC). */
+/* A listing of another voter that is being read, with SYNC messages. */
 struct exchange {
     uint8_t purpose; /* EXCHANGE_NONE: the entry is free */
     uint8_t voter;
@@ -30,11 +30,11 @@ struct exchange {
     uint8_t silent;   /* how many of the last tries had no answer */
     bool began;       /* an answer came, so `checkpoint` is valid */
     bool lacking;     /* something could not be stored */
-    uint8_t last;     /* the message_synced_kind of the last answer to this PULL */
-    uint64_t id;      /* this PULL's id */
+    uint8_t last;     /* the message_synced_kind of the last answer to this SYNC */
+    uint64_t id;      /* this SYNC's id */
     uint64_t ballot;  /* COMPLETE: the ballot under which the partition is prepared */
     uint64_t got;     /* the answers that arrived, by bit */
-    uint32_t answers; /* how many answers this PULL has in all; 0: not known yet */
+    uint32_t answers; /* how many answers this SYNC has in all; 0: not known yet */
     uint32_t after, next;
     uint32_t listing;
     int64_t resend_ns;
@@ -57,7 +57,7 @@ struct checkpoints {
 
 struct sync {
     struct exchange exchanges[EXCHANGES_MAX];
-    uint64_t exchange_id; /* the id of the last PULL */
+    uint64_t exchange_id; /* the id of the last SYNC */
     uint32_t listing;     /* the number of the last listing */
     /* the partition at which the next search for incomplete partitions begins */
     uint32_t complete_next;

@@ -191,7 +191,7 @@ START_TEST(lost_accept_is_caught_up)
 }
 END_TEST
 
-/* A listing that needs more than one PULL, with answers that get lost, repeated or overtaken. */
+/* A listing that needs more than one SYNC, with answers that get lost, repeated or overtaken. */
 START_TEST(long_listing)
 {
     struct cell *cell = start(3, 5 + (uint64_t)_i);
@@ -266,7 +266,7 @@ struct tapped {
     uint32_t to;
 };
 
-static void see_pull(void *arg, uint32_t from, uint32_t to, const struct message *message)
+static void see_sync(void *arg, uint32_t from, uint32_t to, const struct message *message)
 {
     struct tapped *tapped = arg;
     if (message->kind == MESSAGE_SYNC && from == tapped->node &&
@@ -290,7 +290,7 @@ START_TEST(adopts_only_what_is_newer)
     acquire(cell, (owner + 2) % 3, "a", 1);
     struct message_order version = cell->nodes[(owner + 2) % 3].last_grant.version;
     tapped.node = node;
-    cell->tap = see_pull;
+    cell->tap = see_sync;
     cell->tap_arg = &tapped;
     cell_start(cell, node);
     for (uint32_t turn = 0; turn < 50 && tapped.id == 0; turn++) {
@@ -319,7 +319,7 @@ END_TEST
 
 int main(void)
 {
-    TCase *tests = tcase_create("sweep");
+    TCase *tests = tcase_create("sync");
     tcase_add_loop_test(tests, new_name_is_one_accept, 0, 4);
     tcase_add_test(tests, complete_after_take_over);
     tcase_add_loop_test(tests, who_was_away_catches_up, 0, 8);
@@ -328,5 +328,5 @@ int main(void)
     tcase_add_test(tests, at_rest_it_costs_little);
     tcase_add_test(tests, adopts_only_what_is_newer);
     tcase_set_timeout(tests, 120);
-    return suite_main("sweep", tests);
+    return suite_main("sync", tests);
 }
