@@ -18,7 +18,7 @@ static const char program_help[] =
     "  holdfast doctor                      show faults of this host and its cell, and cures\n"
     "  holdfast check SEQUENCER             say whether a hold still counts\n"
     "  holdfast break [--now] NAME          end the holds of a lock (administrators)\n"
-    "  holdfast member [rejoin]             list the cell's voters; let a voter start over\n"
+    "  holdfast member [list | rejoin]      list the cell's voters; let a voter start over\n"
     "\n"
     "Options, before or after the command word:\n"
     "  -s, --socket PATH   the agent's socket. Without it: $HOLDFAST_SOCKET if it is set, else\n"
@@ -261,7 +261,7 @@ static const char break_help[] =
     "any other failure.\n";
 
 static const char member_help[] =
-    "holdfast member\n"
+    "holdfast member [list]\n"
     "holdfast member rejoin --config FILE [--undo] [--yes]\n"
     "\n"
     "Without rejoin it lists the voters of the cell, each with its state as seen from this host:\n"

@@ -1,7 +1,7 @@
 /*
- * `holdfast member list` shows the voters of the cell. `holdfast member rejoin` explains starting
- * over, and runs holdfastd --rejoin with the same options, because only that program can handle the
- * store and its locks.
+ * `holdfast member list`, or `holdfast member` alone, lists the voters of the cell. `holdfast member
+ * rejoin` explains starting over, and runs holdfastd --rejoin with the same options, because only
+ * that program can handle the store and its locks.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -102,16 +102,17 @@ int command_member(struct cli *cli, int argc, char **argv)
                                         {"undo", '\0', OPTION_FLAG, &undo},
                                         {"yes", '\0', OPTION_FLAG, &yes}};
     struct arguments words;
+    const char *expected = "list, rejoin or nothing";
     int status = options_parse(cli, "member", specs, 3, argc, argv, &words);
 
     if (status == 0 && cli->help) {
         return help_show("member");
     }
-    status = status != 0 ? status : words_expect("member", &words, 0, 1, "rejoin or nothing");
+    status = status != 0 ? status : words_expect("member", &words, 0, 1, expected);
     if (status != 0) {
         return status;
     }
-    if (words.plain_count == 0) {
+    if (words.plain_count == 0 || strcmp(words.plain[0], "list") == 0) {
         if (config != NULL || undo || yes) {
             return cli_usage_error("member",
                                    "found --config, --undo or --yes, expected them after rejoin");
@@ -119,8 +120,7 @@ int command_member(struct cli *cli, int argc, char **argv)
         return list(cli);
     }
     if (strcmp(words.plain[0], "rejoin") != 0) {
-        return cli_usage_error("member", "found \"%s\", expected rejoin or nothing",
-                               words.plain[0]);
+        return cli_usage_error("member", "found \"%s\", expected %s", words.plain[0], expected);
     }
     if (config == NULL) {
         return cli_usage_error("member rejoin",

@@ -344,6 +344,34 @@ START_TEST(test_socket_path_too_long)
 }
 END_TEST
 
+/* `member list` prints what `member` prints. */
+START_TEST(test_member)
+{
+    static const char *const lines[] = {"member", "member list"};
+    char line[64];
+    struct ran ran;
+
+    run_command("", lines[_i], &ran);
+    ck_assert_int_eq(ran.status, 0);
+    ck_assert_str_eq(ran.out, "dev up\nb refused at tcp://10.0.0.2:7411\n");
+    snprintf(line, sizeof(line), "%s --json", lines[_i]);
+    run_command("", line, &ran);
+    ck_assert_int_eq(ran.status, 0);
+    ck_assert_str_eq(ran.out, "[{\"name\":\"dev\",\"address\":null,\"state\":\"up\"},"
+                              "{\"name\":\"b\",\"address\":\"tcp://10.0.0.2:7411\","
+                              "\"state\":\"refused\"}]\n");
+    snprintf(line, sizeof(line), "%s --yes", lines[_i]);
+    run_command("", line, &ran);
+    ck_assert_int_eq(ran.status, 64);
+    ck_assert_ptr_nonnull(strstr(ran.err, "expected them after rejoin"));
+    run_command("", "member lists", &ran);
+    ck_assert_int_eq(ran.status, 64);
+    ck_assert_ptr_nonnull(strstr(ran.err, "found \"lists\", expected list, rejoin or nothing"));
+    run_command("", "member list rejoin", &ran);
+    ck_assert_int_eq(ran.status, 64);
+}
+END_TEST
+
 START_TEST(test_status)
 {
     struct ran ran;
@@ -561,6 +589,7 @@ int main(void)
     tcase_add_test(show, test_show);
     tcase_add_test(show, test_names_the_place);
     tcase_add_test(show, test_socket_path_too_long);
+    tcase_add_loop_test(show, test_member, 0, 2);
     tcase_add_test(show, test_status);
     tcase_add_test(show, test_check);
     tcase_add_test(show, test_break);
