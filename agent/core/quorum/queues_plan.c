@@ -327,10 +327,10 @@ static bool is_stale(const struct queued_request *request, const struct answered
 /*
  * Returns whether the request's host seems to be gone. A live host repeats the request each second,
  * through one voter or another. The end of a session does not remove this request by itself: nobody
- * asks for the end of a session that holds nothing. Without this check, the request would keep its
- * place (queues_quota.c), until in the end the lock would be granted to a host that is gone. The
- * requests of an agent that was killed are removed in the same way. A host that is not gone asks
- * again, and reports how long it has waited.
+ * asks for the end of a session that holds nothing. Without this check, the request would count
+ * against its agent's quota (queues_quota.c) until in the end the lock would be granted to a host
+ * that is gone. The requests of an agent that was killed are removed in the same way. A host that
+ * is not gone asks again, and reports how long it has waited.
  */
 static bool is_unseen(const struct quorum *quorum, const struct queued_request *request)
 {

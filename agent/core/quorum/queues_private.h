@@ -10,6 +10,9 @@
  *   queues_answered.c  remembers the last answers
  *   queues_quota.c     limits how many requests of one host may wait
  *   queues_table.c     the table of operations
+ *
+ * The simulator reads these structs too: tests/sim/order.c checks the order of the queues, and
+ * tests/sim/breaks_core.c breaks rules.
  */
 #ifndef QUORUM_QUEUES_PRIVATE_H
 #define QUORUM_QUEUES_PRIVATE_H

@@ -1,4 +1,5 @@
-/* Shared by sessions.c and sessions_end.c. */
+/* Shared by sessions.c and sessions_end.c. The simulator reads these structs too
+ * (tests/sim/order.c, tests/sim/breaks_core.c). */
 #ifndef QUORUM_SESSIONS_PRIVATE_H
 #define QUORUM_SESSIONS_PRIVATE_H
 
