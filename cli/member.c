@@ -1,7 +1,7 @@
 /*
- * `holdfast member list`, or `holdfast member` alone, lists the voters of the cell. `holdfast member
- * rejoin` explains starting over, and runs holdfastd --rejoin with the same options, because only
- * that program can handle the store and its locks.
+ * `holdfast member list`, or `holdfast member` alone, lists the voters of the cell.
+ * `holdfast member rejoin` explains starting over, and runs holdfastd --rejoin with the same
+ * options, because only that program can handle the store and its locks.
  */
 #include <errno.h>
 #include <stdio.h>
