@@ -15,7 +15,7 @@ target_link_libraries(test_cli_parts
 add_library(cli_run OBJECT ${CMAKE_CURRENT_LIST_DIR}/cli_run.c)
 target_compile_definitions(cli_run PRIVATE CLI_FAKE="$<TARGET_FILE:holdfast_cli_fake>")
 target_link_libraries(cli_run PRIVATE hf_flags PkgConfig::CHECK)
-foreach(part show doctor lock why words)
+foreach(part show doctor lock guard why words)
     add_executable(test_cli_${part} ${CMAKE_CURRENT_LIST_DIR}/cli_${part}.c)
     target_compile_definitions(test_cli_${part}
         PRIVATE CLI_FAKE="$<TARGET_FILE:holdfast_cli_fake>")
@@ -24,9 +24,9 @@ foreach(part show doctor lock why words)
 endforeach()
 
 set_target_properties(holdfast_cli_fake test_cli_parts test_cli_show test_cli_doctor
-        test_cli_lock test_cli_why test_cli_words
+        test_cli_lock test_cli_guard test_cli_why test_cli_words
     PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-foreach(part parts show doctor lock why words)
+foreach(part parts show doctor lock guard why words)
     add_test(NAME cli_${part} COMMAND test_cli_${part})
     set_tests_properties(cli_${part} PROPERTIES LABELS "unit;asan;tsan;sleeps" TIMEOUT 180)
 endforeach()
