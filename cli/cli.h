@@ -78,5 +78,6 @@ int command_check(struct cli *cli, int argc, char **argv);
 int command_status(struct cli *cli, int argc, char **argv);
 int command_break(struct cli *cli, int argc, char **argv);
 int command_member(struct cli *cli, int argc, char **argv);
+int command_setup(struct cli *cli, int argc, char **argv);
 
 #endif

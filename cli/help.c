@@ -19,6 +19,7 @@ static const char program_help[] =
     "  holdfast check SEQUENCER             say whether a hold still counts\n"
     "  holdfast break [--now] NAME          end the holds of a lock (administrators)\n"
     "  holdfast member [list | rejoin]      list the cell's voters; let a voter start over\n"
+    "  holdfast setup                       write the configuration of this host's agent\n"
     "\n"
     "Options, before or after the command word:\n"
     "  -s, --socket PATH   the agent's socket. Without it: $HOLDFAST_SOCKET if it is set, else\n"
@@ -303,6 +304,55 @@ static const char member_help[] =
     "is not found; 78 the configuration is wrong or has no other voters; 70 the agent is\n"
     "running, or any other failure.\n";
 
+static const char setup_help[] =
+    "holdfast setup [--one-host] [--users LIST]\n"
+    "holdfast setup --host NAME=ADDRESS [--host NAME=ADDRESS...] [--cell NAME] [--self NAME]\n"
+    "holdfast setup --from FOLDER\n"
+    "\n"
+    "Writes the configuration with which the agent of this host starts: for a cell of this one\n"
+    "host, or for a cell of several hosts that share their locks, with TLS and certificates.\n"
+    "Without --one-host, --host, --from and --yes it asks on the terminal. It writes nothing that\n"
+    "holdfastd refuses, and replaces no file without --force.\n"
+    "\n"
+    "For a cell of several hosts, run it as root on one of them, and name all of them. It makes\n"
+    "a CA and a certificate for each host, writes the configuration of this host, and makes a\n"
+    "folder for each other host. Then it prints the commands that bring each folder to its host\n"
+    "and install it there with --from. The first 1, 3, 5 or 7 hosts are the voters, and stay so;\n"
+    "each host after them only serves its own processes. To add such a host later, run the\n"
+    "command again with only the new --host.\n"
+    "\n"
+    "  --one-host            a cell of this host alone\n"
+    "  --host NAME=ADDRESS   a host of the cell; once for each. NAME is 1 to 32 of a-z 0-9 _ -.\n"
+    "                        ADDRESS is HOST or HOST:PORT, as the other hosts reach it; default\n"
+    "                        port: 7411. HOST is an IP address; for a voter a name will do, too\n"
+    "  --cell NAME           the cell's name (default: prod, or home for one host)\n"
+    "  --self NAME           which --host is this one; default: the one that has this host's\n"
+    "                        name or address. With - it is none of them, and only the folders\n"
+    "                        are made. For one host: its name (default: the host name)\n"
+    "  --users LIST          who may take locks besides root, separated by commas; default: the\n"
+    "                        user who ran sudo\n"
+    "  --from FOLDER         install the folder that setup made for this host on another one\n"
+    "  --certificates DIR    the folder of the cell's CA, and of the hosts' folders (default:\n"
+    "                        certificates, beside the configuration)\n"
+    "  --output FILE         the configuration (default: /etc/holdfast/holdfastd.ini, which the\n"
+    "                        service reads). The agent's certificate and key go beside it\n"
+    "  --state-dir DIR       for an agent of your own, not the service: its state and its\n"
+    "                        socket, agent.sock, are in DIR\n"
+    "  --force               replace existing files; each one stays as FILE.bak-N\n"
+    "  --print               print the configurations, and write nothing\n"
+    "  -y, --yes             ask nothing; without --host this means --one-host\n"
+    "\n"
+    "Examples:\n"
+    "  sudo holdfast setup --one-host --users alice,deploy\n"
+    "  sudo holdfast setup --host host-a=10.0.0.1 --host host-b=10.0.0.2 --host host-c=10.0.0.3\n"
+    "  sudo holdfast setup --host host-d=10.0.0.4\n"
+    "\n"
+    "With --json the answer is an object with config, backup and folders.\n"
+    "\n"
+    "Exit status: 0; 64 bad usage, or holdfastd would refuse the configuration; 69 openssl or\n"
+    "holdfastd is not found, or holdfastd refuses a folder or a certificate; 77 no right to write\n"
+    "a file; 70 a file exists, or any other failure.\n";
+
 int help_show(const char *command)
 {
     static const struct {
@@ -312,6 +362,7 @@ int help_show(const char *command)
         {"lock", lock_help},   {"ls", ls_help},         {"show", show_help},
         {"watch", watch_help}, {"status", status_help}, {"doctor", doctor_help},
         {"check", check_help}, {"break", break_help},   {"member", member_help},
+        {"setup", setup_help},
     };
 
     for (size_t index = 0; command != NULL && index < sizeof(pages) / sizeof(pages[0]); index++) {

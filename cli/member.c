@@ -12,8 +12,7 @@
 #include "help.h"
 #include "json.h"
 #include "options.h"
-
-enum { PROGRAM_MAX = 4096 };
+#include "tool.h"
 
 static const int64_t member_timeout_ns = 1000000000;
 
@@ -65,11 +64,10 @@ static int list(struct cli *cli)
     return error == 0 ? CLI_OK : cli_fail("member", "asking the agent", error);
 }
 
-/* Runs the holdfastd in the folder of this program. If there is none, runs the holdfastd in
- * PATH. */
+/* Becomes holdfastd. */
 static int run_agent(const char *config, bool undo)
 {
-    char path[PROGRAM_MAX];
+    char path[TOOL_PATH_MAX];
     char *arguments[] = {(char *)"holdfastd",
                          (char *)"--config",
                          (char *)config,
@@ -77,18 +75,9 @@ static int run_agent(const char *config, bool undo)
                          (char *)"--yes",
                          undo ? (char *)"--undo" : NULL,
                          NULL};
-    ssize_t length = readlink("/proc/self/exe", path, sizeof(path) - sizeof("holdfastd"));
 
     (void)fflush(stdout);
-    if (length > 0) {
-        path[length] = '\0';
-        char *slash = strrchr(path, '/');
-        if (slash != NULL) {
-            memcpy(slash + 1, "holdfastd", sizeof("holdfastd"));
-            execv(path, arguments);
-        }
-    }
-    execvp("holdfastd", arguments);
+    execvp(tool_agent(path), arguments);
     fprintf(stderr, "holdfast member: holdfastd cannot be run: %s\n", strerror(errno));
     return CLI_NO_AGENT;
 }

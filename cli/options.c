@@ -131,6 +131,17 @@ static bool status_parse(const char *text, int *out)
     return true;
 }
 
+static int list_store(const char *where, struct option_list *list, const char *given,
+                      const char *text)
+{
+    if (list->count == OPTION_LIST_MAX) {
+        return cli_usage_error(where, "%s: given more than %d times: expected fewer", given,
+                               OPTION_LIST_MAX);
+    }
+    list->items[list->count++] = text;
+    return 0;
+}
+
 static int option_store(const struct cursor *cursor, const struct option_spec *spec,
                         const char *given, const char *text)
 {
@@ -141,6 +152,8 @@ static int option_store(const struct cursor *cursor, const struct option_spec *s
     case OPTION_TEXT:
         *(const char **)spec->value = text;
         return 0;
+    case OPTION_LIST:
+        return list_store(cursor->where, spec->value, given, text);
     case OPTION_DURATION:
         return duration_store(cursor->where, spec->value, given, text);
     case OPTION_SECONDS:

@@ -17,9 +17,17 @@
 enum option_kind {
     OPTION_FLAG,     /* no value; bool: set to true */
     OPTION_TEXT,     /* const char *: borrowed from argv */
+    OPTION_LIST,     /* struct option_list: may be given several times */
     OPTION_DURATION, /* int64_t: nanoseconds */
     OPTION_SECONDS,  /* int64_t: nanoseconds, from a decimal number of seconds */
     OPTION_STATUS,   /* int: an exit status, 0 to 255 */
+};
+
+enum { OPTION_LIST_MAX = 64 };
+
+struct option_list {
+    size_t count;
+    const char *items[OPTION_LIST_MAX]; /* borrowed from argv */
 };
 
 struct option_spec {

@@ -34,6 +34,7 @@ static int dispatch(struct cli *cli, const char *word, int argc, char **argv)
         {"lock", command_lock},   {"ls", command_ls},         {"show", command_show},
         {"watch", command_watch}, {"check", command_check},   {"status", command_status},
         {"break", command_break}, {"member", command_member}, {"doctor", command_doctor},
+        {"setup", command_setup},
     };
 
     if (strcmp(word, "help") == 0) {
@@ -49,7 +50,7 @@ static int dispatch(struct cli *cli, const char *word, int argc, char **argv)
     }
     return cli_usage_error(NULL,
                            "unknown command \"%s\": expected lock, ls, show, watch, check, "
-                           "status, doctor, break or member; `holdfast --help` explains",
+                           "status, doctor, break, member or setup; `holdfast --help` explains",
                            word);
 }
 
@@ -69,9 +70,9 @@ int cli_run(int argc, char **argv)
     } else if (cli.help) {
         status = help_show(NULL);
     } else {
-        status = cli_usage_error(NULL,
-                                 "no command: expected lock, ls, show, watch, check, "
-                                 "status, doctor, break or member; `holdfast --help` explains");
+        status = cli_usage_error(
+            NULL, "no command: expected lock, ls, show, watch, check, "
+                  "status, doctor, break, member or setup; `holdfast --help` explains");
     }
     if ((fflush(stdout) != 0 || ferror(stdout)) && status == CLI_OK) {
         fputs("holdfast: standard output could not be written\n", stderr);

@@ -817,8 +817,8 @@ static bool is_for_editor(int error)
 static enum config_result unreadable(const char *path, int why, char *error)
 {
     static const char hint[] =
-        ". Write it: [agent], name = NAME and cell = CELL, each on a line of "
-        "its own, are enough for one host; holdfastd.ini(5) has every key";
+        ". Write it: `holdfast setup` asks and does; or by hand: [agent], name = NAME and cell = "
+        "CELL, each on a line of its own, are enough for one host; holdfastd.ini(5) has every key";
     snprintf(error, CONFIG_ERROR_MAX, "%s: %s%s", path, strerror(why), why == ENOENT ? hint : "");
     return is_for_editor(why) ? CONFIG_WRONG : CONFIG_UNREADABLE;
 }

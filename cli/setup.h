@@ -1,0 +1,45 @@
+/*
+ * What `holdfast setup` was asked to do, and what it prints when it has done it.
+ */
+#ifndef HOLDFAST_CLI_SETUP_H
+#define HOLDFAST_CLI_SETUP_H
+
+#include <stdbool.h>
+
+#include "cli.h"
+#include "options.h"
+#include "setup_cell.h"
+#include "setup_install.h"
+
+/* The configuration that the service reads. */
+#define SETUP_OUTPUT "/etc/holdfast/holdfastd.ini"
+
+struct setup {
+    struct cli *cli;
+    /* the command line */
+    bool one_host;
+    bool yes;
+    bool print;
+    const char *name; /* --cell */
+    const char *self;
+    const char *users;
+    const char *from;
+    struct option_list hosts;
+    struct setup_target target;
+    char certificates[SETUP_PATH_MAX];
+    char state_dir[SETUP_PATH_MAX]; /* "": the service's */
+
+    struct setup_cell cell;
+    const struct setup_host *own; /* NULL: this host gets no configuration */
+};
+
+/* Shows the hosts of the cell before anything is written. */
+void setup_show_plan(const struct setup *setup);
+
+/* Say what was written, and what to do next. With --json they print the same object. name: the
+ * agent whose folder was installed. */
+void setup_report_from(const struct setup *setup, const char *name);
+void setup_report_one_host(const struct setup *setup);
+void setup_report_cell(const struct setup *setup);
+
+#endif

@@ -1,0 +1,26 @@
+/*
+ * What `holdfast setup` finds out by itself about this host, and what it asks a person on a
+ * terminal.
+ */
+#ifndef HOLDFAST_CLI_SETUP_ASK_H
+#define HOLDFAST_CLI_SETUP_ASK_H
+
+#include "setup_cell.h"
+
+/* Returns this host's name as the name of an agent: the first part of the host name, with other
+ * characters than those of a name replaced. */
+const char *setup_host_name(char out[SETUP_LABEL_SIZE]);
+
+/* Returns the wanted host of the cell that has this host's name, or else one of its addresses
+ * (not those of the loopback); NULL if there is none, or more than one. */
+const struct setup_host *setup_host_guess(const struct setup_cell *cell);
+
+/*
+ * Asks the question, and writes the answer, without blanks around it, to out. An empty line stands
+ * for `usual` ("": there is no usual answer). Returns false at the end of the input, or if the
+ * answer is too long.
+ */
+bool setup_ask(const char *question, const char *usual, char *out, size_t size)
+    __attribute__((warn_unused_result));
+
+#endif

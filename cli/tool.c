@@ -1,0 +1,125 @@
+/*
+ * Runs another program and waits for its end: see tool.h.
+ */
+#include "tool.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cli.h"
+
+extern char **environ;
+
+const char *tool_agent(char out[TOOL_PATH_MAX])
+{
+    static const char name[] = "holdfastd";
+    ssize_t length = readlink("/proc/self/exe", out, TOOL_PATH_MAX - sizeof(name));
+
+    if (length > 0) {
+        out[length] = '\0';
+        char *slash = strrchr(out, '/');
+        if (slash != NULL) {
+            memcpy(slash + 1, name, sizeof(name));
+            if (access(out, X_OK) == 0) {
+                return out;
+            }
+        }
+    }
+    return name;
+}
+
+/* Opens a file in memory that has the text, at its beginning. The program can read it again by the
+ * name /proc/self/fd/0. Returns -1 with errno on failure. */
+static int open_input(const char *text)
+{
+    size_t size = text != NULL ? strlen(text) : 0;
+    int fd = text != NULL ? memfd_create("holdfast-setup", MFD_CLOEXEC)
+                          : open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+    if (fd >= 0 && text != NULL &&
+        (write(fd, text, size) != (ssize_t)size || lseek(fd, 0, SEEK_SET) != 0)) {
+        close(fd);
+        errno = ENOMEM;
+        return -1;
+    }
+    return fd;
+}
+
+static int start(const char *const *words, int input, int output, pid_t *pid)
+{
+    posix_spawn_file_actions_t actions;
+    int error = posix_spawn_file_actions_init(&actions);
+
+    if (error != 0) {
+        return error;
+    }
+    error = posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO);
+    error = error != 0 ? error
+                       : posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null",
+                                                          O_WRONLY, 0);
+    error = error != 0 ? error : posix_spawn_file_actions_adddup2(&actions, output, STDERR_FILENO);
+    error = error != 0 ? error
+                       : posix_spawnp(pid, words[0], &actions, NULL, (char *const *)words, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    return error;
+}
+
+/* Reads to the end, and keeps the beginning. */
+static void read_said(int fd, char said[TOOL_SAID_MAX])
+{
+    char rest[512];
+    size_t used = 0;
+    ssize_t got;
+
+    do {
+        size_t room = TOOL_SAID_MAX - 1 - used;
+        got = room > 0 ? read(fd, said + used, room) : read(fd, rest, sizeof(rest));
+        used += room > 0 && got > 0 ? (size_t)got : 0;
+    } while (got > 0 || (got < 0 && errno == EINTR));
+    said[used] = '\0';
+}
+
+static int wait_for(pid_t pid)
+{
+    int status = 0;
+
+    while (waitpid(pid, &status, 0) < 0) {
+        if (errno != EINTR) {
+            return -1;
+        }
+    }
+    return WIFSIGNALED(status) ? CLI_SIGNAL_BASE + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+int tool_run(const char *const *words, const char *input, char said[TOOL_SAID_MAX])
+{
+    int ends[2];
+    pid_t pid = -1;
+    int fd = open_input(input);
+
+    said[0] = '\0';
+    if (fd < 0) {
+        return -1;
+    }
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+        close(fd);
+        return -1;
+    }
+    int error = start(words, fd, ends[1], &pid);
+    close(fd);
+    close(ends[1]);
+    if (error == 0) {
+        read_said(ends[0], said);
+    }
+    close(ends[0]);
+    if (error != 0) {
+        errno = error;
+        return -1;
+    }
+    return wait_for(pid);
+}
