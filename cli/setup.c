@@ -119,20 +119,25 @@ static int run_one_host(struct setup *setup)
 {
     struct setup_host *host = &setup->cell.hosts[0];
     const struct setup_place place = place_of(setup);
-    int status = setup->print ? 0 : setup_file_absent(setup->target.output, setup->target.force);
+    int status = 0;
 
     setup->cell.host_count = 1;
     host->wanted = true;
     setup->own = host;
     (void)setup_host_name(host->name);
-    status = status != 0 || setup->self == NULL ? status
-                                                : setup_label("--self", setup->self, host->name);
+    if (setup->self != NULL) {
+        status = setup_label("--self", setup->self, host->name);
+    }
     status = status != 0 ? status
                          : setup_label("--cell", setup->name != NULL ? setup->name : "home",
                                        setup->cell.name);
     status = status != 0 ? status : choose_users(setup);
     status = status != 0 ? status : check_all(setup);
     if (status != 0 || setup->print) {
+        return status;
+    }
+    status = setup_file_absent(setup->target.output, setup->target.force);
+    if (status != 0) {
         return status;
     }
     char *text = setup_cell_config(&setup->cell, host, &place);
@@ -300,9 +305,6 @@ static int run_cell(struct setup *setup, bool asks)
     status = status != 0 ? status : choose_name(setup);
     status = status != 0 ? status : choose_users(setup);
     status = status != 0 ? status : choose_own(setup, asks);
-    if (status == 0 && setup->own != NULL && !setup->print) {
-        status = setup_file_absent(setup->target.output, setup->target.force);
-    }
     if (status == 0 && !setup->cell.recorded) {
         setup_cell_elect(&setup->cell);
     }
@@ -310,7 +312,8 @@ static int run_cell(struct setup *setup, bool asks)
     if (status != 0 || setup->print) {
         return status;
     }
-    status = setup_openssl_find();
+    status = setup->own == NULL ? 0 : setup_file_absent(setup->target.output, setup->target.force);
+    status = status != 0 ? status : setup_openssl_find();
     status = status == 0 && asks ? confirm(setup) : status;
     status = status != 0 ? status : write_certificates(setup);
     status = status != 0 ? status : install_own(setup);

@@ -1,0 +1,219 @@
+#!/usr/bin/env bash
+# `holdfast setup` with real agents: for one host, for a cell of three hosts, and with a host that
+# joins later. The agents start with the files that it wrote. It also refuses what it has to refuse.
+#
+# Usage: setup.sh BIN_DIR
+set -euo pipefail
+bin=$1
+holdfast=$bin/holdfast
+dir=$(mktemp -d)
+chmod 755 "$dir"
+cell=setup$$ # of its own: what its agents leave in /dev/shm bears this name
+agents=()
+cleanup() {
+    for agent in "${agents[@]}"; do kill "$agent" 2>/dev/null || true; done
+    wait
+    rm -rf "$dir" /dev/shm/holdfast."$cell".*
+}
+trap cleanup EXIT
+fail() {
+    printf '%s\n' "$*" >&2
+    exit 1
+}
+# expect STATUS TEXT COMMAND...: the command ends with that status, and what it says on stderr has
+# the text, if there is one.
+expect() {
+    local want=$1 text=$2 status=0
+    shift 2
+    "$@" >"$dir/out" 2>"$dir/err" </dev/null || status=$?
+    [[ $status == "$want" ]] || fail "status $status, not $want: $* $(cat "$dir/err")"
+    [[ -z $text ]] || grep -qF -- "$text" "$dir/err" || fail "'$*' says not '$text' but: $(cat "$dir/err")"
+}
+says() { grep -qF -- "$1" "$dir/out" || fail "not said: $1; but: $(cat "$dir/out")"; }
+mode() { stat -c %a "$1"; }
+await() { # FILE TEXT
+    for _ in $(seq 1800); do
+        grep -q "$2" "$1" && return
+        sleep 0.1
+    done
+    fail "not in $1: $2
+$(cat "$1")"
+}
+start() { # NAME: an agent with the configuration in the folder of that name
+    "$bin/holdfastd" --config "$dir/$1/holdfastd.ini" 2>"$dir/$1.log" &
+    agents+=($!)
+}
+takes_a_lock() { # NAME
+    [[ $("$holdfast" -s "$dir/$1/state/agent.sock" lock "x-$1" -- echo held) == held ]] ||
+        fail "$1: no lock"
+}
+# own NAME: the options for an agent with all its files in the folder of that name
+own() { printf '%s\n' --output "$dir/$1/holdfastd.ini" --state-dir "$dir/$1/state"; }
+# Every file and folder, with mode and time of change, but for what agents and this test write.
+listing() {
+    find "$dir" -mindepth 1 ! -path "$dir/out" ! -path "$dir/err" ! -path "$dir/printed" \
+        ! -path '*/state*' ! -name '*.log' -printf '%p %T@ %m\n' | sort
+}
+unset SUDO_USER
+
+one_host() {
+    local one before
+    mapfile -t one < <(own one)
+    one+=(--one-host --cell "$cell" --self one)
+    before=$(listing)
+    expect 0 "" "$holdfast" setup "${one[@]}" --print
+    cp "$dir/out" "$dir/printed"
+    [[ $(listing) == "$before" ]] || fail "--print has written something"
+    expect 0 "" "$holdfast" setup "${one[@]}"
+    says "holdfastd --config $dir/one/holdfastd.ini"
+    [[ $(mode "$dir/one/holdfastd.ini") == 644 ]] || fail "mode $(mode "$dir/one/holdfastd.ini")"
+    [[ $(ls "$dir/one") == holdfastd.ini ]] || fail "left over: $(ls "$dir/one")"
+    cmp "$dir/printed" "$dir/one/holdfastd.ini"
+    start one
+    await "$dir/one.log" 'state=safe'
+    takes_a_lock one
+
+    before=$(listing)
+    expect 70 "one/holdfastd.ini: the file exists" "$holdfast" setup "${one[@]}" --users root
+    expect 64 'users: found "a,,b", expected names separated by commas' \
+        "$holdfast" setup "${one[@]}" --users a,,b --force
+    expect 64 'expected 1 to 32 of a-z' "$holdfast" setup "${one[@]}" --self Me
+    expect 64 'expected --one-host, or --host' "$holdfast" setup
+    [[ $(listing) == "$before" ]] || fail "a refused setup has changed a file"
+    cp "$dir/one/holdfastd.ini" "$dir/printed"
+    expect 0 "" "$holdfast" setup "${one[@]}" --users root --force --json
+    says "\"backup\":\"$dir/one/holdfastd.ini.bak-1\""
+    cmp "$dir/printed" "$dir/one/holdfastd.ini.bak-1"
+    grep -qx 'users = root' "$dir/one/holdfastd.ini" || fail "$(cat "$dir/one/holdfastd.ini")"
+    expect 0 "" env SUDO_USER=daemon "$holdfast" setup "${one[@]}" --print
+    if [[ $(id -u) == 0 ]]; then says 'users = daemon'; fi
+}
+
+# What is missing or forbidden ends setup before it has written anything.
+without() {
+    local before
+    mkdir "$dir/alone" "$dir/closed"
+    cp "$holdfast" "$dir/alone/"
+    before=$(listing)
+    expect 69 'holdfastd cannot be run' env PATH=/nowhere \
+        "$dir/alone/holdfast" setup --one-host --output "$dir/alone/c.ini"
+    expect 69 'openssl cannot be run' env PATH=/nowhere \
+        "$holdfast" setup --host a=127.0.0.1 --self a --output "$dir/alone/c.ini"
+    local person=()
+    if [[ $(id -u) == 0 ]]; then person=(setpriv --reuid 65534 --regid 65534 --clear-groups); fi
+    chmod 555 "$dir/closed"
+    expect 77 'c.ini: Permission denied: run it as root' \
+        "${person[@]}" "$holdfast" setup --one-host --output "$dir/closed/c.ini"
+    chmod 755 "$dir/closed"
+    [[ $(listing) == "$before" ]] || fail "a setup that fails has written something"
+}
+
+# Each host has a loopback address of its own, with the default port.
+address() { printf '127.%d.%d.%d' $((64 + $1)) $(($$ / 256 % 256)) $(($$ % 256)); }
+
+cell_of_three() {
+    local hosts=() a
+    hosts=(--host host-a="$(address 1)" --host host-b="$(address 2)" --host host-c="$(address 3)")
+    mapfile -t a < <(own host-a)
+    expect 64 'expected --self NAME' "$holdfast" setup "${a[@]}" "${hosts[@]}"
+    expect 64 '--self: found "host-x"' "$holdfast" setup "${a[@]}" "${hosts[@]}" --self host-x
+    [[ ! -e $dir/host-a ]] || fail "a refused setup has made a folder"
+    expect 0 "" "$holdfast" setup "${a[@]}" "${hosts[@]}" --cell "$cell" --self host-a --users root
+    says "setup --from host-b"
+    certificates=$dir/host-a/certificates
+    [[ $(mode "$certificates") == 700 ]] || fail "the certificates' mode: $(mode "$certificates")"
+    while read -r key; do
+        [[ $(mode "$key") == 600 ]] || fail "$key has mode $(mode "$key")"
+    done < <(find "$dir" -name '*.key')
+    [[ $(find "$dir" -name '*.key' | wc -l) == 5 ]] || fail "not 5 keys"
+    for host in host-b host-c; do install_from $host; done
+    for host in host-a host-b host-c; do start $host; done
+    for host in host-a host-b host-c; do await "$dir/$host.log" 'state=safe'; done
+    for host in host-a host-b host-c; do takes_a_lock $host; done
+    [[ $("$holdfast" -s "$dir/host-b/state/agent.sock" member | grep -c ' up at tls+tcp://.*:7411$') == 3 ]] ||
+        fail "$("$holdfast" -s "$dir/host-b/state/agent.sock" member)"
+}
+
+# Installs a host's folder. All hosts are on this machine here, so the paths become the host's own.
+install_from() { # HOST
+    cp -r "$certificates/$1" "$dir/brought-$1"
+    sed -i "s|$dir/host-a/|$dir/$1/|" "$dir/brought-$1/holdfastd.ini"
+    expect 0 "" "$holdfast" setup --from "$dir/brought-$1" --output "$dir/$1/holdfastd.ini"
+    says "rm -r $dir/brought-$1"
+    [[ $(mode "$dir/$1/$1.key") == 600 ]] || fail "$1.key has mode $(mode "$dir/$1/$1.key")"
+}
+
+# A host that is added has a certificate of the same CA. Nothing else changes.
+joins_later() {
+    local before output=(--output "$dir/host-a/holdfastd.ini" --state-dir "$dir/host-a/state")
+    before=$(cd "$certificates" && find . -type f ! -name ca.srl -exec sha256sum {} + | sort)
+    expect 64 'found the address of host-c' \
+        "$holdfast" setup "${output[@]}" --host "host-d=$(address 3)"
+    expect 64 'the voters of a cell stay as they are' \
+        "$holdfast" setup "${output[@]}" --host "host-c=$(address 4)"
+    expect 64 'found the name host-d twice' \
+        "$holdfast" setup "${output[@]}" --host "host-d=$(address 4)" --host "host-d=$(address 5)"
+    expect 64 "expected $cell, whose certificates" \
+        "$holdfast" setup "${output[@]}" --cell other --host "host-d=$(address 4)"
+    expect 64 'advertise: found "tls+tcp://there:7411", expected an IP address' \
+        "$holdfast" setup "${output[@]}" --host host-d=there
+    expect 64 'expected tcp://HOST:PORT' \
+        "$holdfast" setup "${output[@]}" --host "host-d=$(address 4):99999"
+    [[ ! -e $certificates/host-d ]] || fail "a refused setup has made a folder"
+    mv "$certificates/ca.key" "$dir/kept"
+    expect 70 'but not its ca.key' "$holdfast" setup "${output[@]}" --host "host-d=$(address 4)"
+    mv "$dir/kept" "$certificates/ca.key"
+    expect 0 "" "$holdfast" setup "${output[@]}" --host "host-d=$(address 4)"
+    [[ $(cd "$certificates" && find . -type f ! -name ca.srl ! -path './host-d/*' \
+        -exec sha256sum {} + | sort) == "$before" ]] || fail "another file has changed"
+    grep -qx 'role = observer' "$certificates/host-d/holdfastd.ini"
+    grep -qx 'users = root' "$certificates/host-d/holdfastd.ini"
+    install_from host-d
+    start host-d
+    await "$dir/host-d.log" 'state=safe'
+    takes_a_lock host-d
+    expect 70 'host-d/holdfastd.ini: the file exists' \
+        "$holdfast" setup --from "$dir/brought-host-d" --output "$dir/host-d/holdfastd.ini"
+}
+
+# A folder with another host's certificate is not installed.
+wrong_folder() {
+    cp -r "$dir/brought-host-b" "$dir/wrong"
+    cp "$dir/wrong/host-b.pem" "$dir/kept"
+    cp "$certificates/host-c/host-c.pem" "$dir/wrong/host-b.pem"
+    sed -i "s|$dir/host-b/|$dir/other/|" "$dir/wrong/holdfastd.ini"
+    expect 69 'not written, because holdfastd refuses the configuration of host-b: [tls]:' \
+        "$holdfast" setup --from "$dir/wrong" --output "$dir/other/holdfastd.ini"
+    [[ ! -e $dir/other/holdfastd.ini ]] || fail "a wrong configuration was written"
+}
+
+even_number() {
+    expect 0 'of two hosts only x votes' "$holdfast" setup --host x=127.1.1.1 --host y=127.1.1.2 \
+        --self x --output "$dir/two.ini" --print
+    [[ $(grep -c '^x = ' "$dir/out") == 2 && $(grep -c '^y = ' "$dir/out") == 0 ]] ||
+        fail "$(cat "$dir/out")"
+}
+
+# On a terminal, one question is enough for one host, and its answer may be empty.
+asked() {
+    local there
+    mapfile -t there < <(own asked)
+    printf '\n' | script -qec "$holdfast setup ${there[*]}" /dev/null >"$dir/out"
+    says 'Hosts that share the locks'
+    [[ $(grep -c ']: \|): ' "$dir/out") == 1 ]] || fail "not one question: $(cat "$dir/out")"
+    grep -qx 'cell = home' "$dir/asked/holdfastd.ini" || fail "$(cat "$dir/out")"
+    printf '%s\n' 'p=127.1.1.1, q=127.1.1.2 r=127.1.1.3:7000' asked q no |
+        script -qec "$holdfast setup --output $dir/no/c.ini" /dev/null >"$dir/out" || true
+    says 'nothing was written'
+    [[ ! -e $dir/no ]] || fail "'no' has written something"
+    printf '%s\n' 'p=127.1.1.1, q=127.1.1.2 r=127.1.1.3:7000' asked q yes |
+        script -qec "$holdfast setup --output $dir/yes/c.ini" /dev/null >"$dir/out"
+    grep -qx 'name = q' "$dir/yes/c.ini" || fail "$(cat "$dir/out")"
+    grep -qx 'cell = asked' "$dir/yes/c.ini"
+    grep -qx 'r = tls+tcp://127.1.1.3:7000' "$dir/yes/c.ini"
+}
+
+for part in one_host without cell_of_three joins_later wrong_folder even_number asked; do
+    "$part"
+    echo "$part"
+done
