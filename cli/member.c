@@ -67,7 +67,6 @@ static int list(struct cli *cli)
 /* Becomes holdfastd. */
 static int run_agent(const char *config, bool undo)
 {
-    char path[TOOL_PATH_MAX];
     char *arguments[] = {(char *)"holdfastd",
                          (char *)"--config",
                          (char *)config,
@@ -77,7 +76,7 @@ static int run_agent(const char *config, bool undo)
                          NULL};
 
     (void)fflush(stdout);
-    execvp(tool_agent(path), arguments);
+    execvp(tool_agent(), arguments);
     fprintf(stderr, "holdfast member: holdfastd cannot be run: %s\n", strerror(errno));
     return CLI_NO_AGENT;
 }

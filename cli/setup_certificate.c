@@ -18,7 +18,7 @@
 enum { PATH_SIZE = SETUP_PATH_MAX + 128 };
 
 /* The files of one certificate while openssl makes it, and afterwards. */
-struct files {
+struct certificate_files {
     char key[PATH_SIZE];
     char pem[PATH_SIZE];
     char new_key[PATH_SIZE];
@@ -26,7 +26,7 @@ struct files {
     char request[PATH_SIZE];
 };
 
-static void files_fill(struct files *files, const char *folder, const char *name)
+static void files_fill(struct certificate_files *files, const char *folder, const char *name)
 {
     snprintf(files->key, PATH_SIZE, "%.4000s/%s.key", folder, name);
     snprintf(files->pem, PATH_SIZE, "%.4000s/%s.pem", folder, name);
@@ -69,7 +69,7 @@ int setup_openssl_find(void)
 }
 
 /* Gives the files that openssl has made their names; the certificate last. */
-static int files_finish(const struct files *files)
+static int files_finish(const struct certificate_files *files)
 {
     if (rename(files->new_key, files->key) != 0) {
         return setup_file_failed(files->key);
@@ -77,7 +77,7 @@ static int files_finish(const struct files *files)
     return rename(files->new_pem, files->pem) == 0 ? 0 : setup_file_failed(files->pem);
 }
 
-static int ca_generate(const struct files *files, const char *cell)
+static int ca_generate(const struct certificate_files *files, const char *cell)
 {
     char subject[64];
     const char *words[] = {"openssl",
@@ -105,7 +105,7 @@ static int ca_generate(const struct files *files, const char *cell)
 
 int setup_ca_make(const char *folder, const char *cell)
 {
-    struct files files;
+    struct certificate_files files;
 
     files_fill(&files, folder, "ca");
     if (exists(files.pem) == exists(files.key)) {
@@ -116,7 +116,8 @@ int setup_ca_make(const char *folder, const char *cell)
     return CLI_FAILED;
 }
 
-static int certificate_generate(const struct files *files, const struct files *ca, const char *name)
+static int certificate_generate(const struct certificate_files *files,
+                                const struct certificate_files *ca, const char *name)
 {
     char subject[64];
     const char *ask[] = {
@@ -155,8 +156,8 @@ static int copy_ca(const char *from, const char *folder)
 int setup_certificate_make(const char *folder, const char *name)
 {
     char own[PATH_SIZE];
-    struct files ca;
-    struct files files;
+    struct certificate_files ca;
+    struct certificate_files files;
 
     snprintf(own, sizeof(own), "%.4000s/%s", folder, name);
     files_fill(&ca, folder, "ca");

@@ -37,9 +37,8 @@ static const char *without_place(char *said)
 
 int setup_check(const char *text, const char *name, bool alone)
 {
-    char path[TOOL_PATH_MAX];
     char said[TOOL_SAID_MAX];
-    const char *words[] = {tool_agent(path), "--config", "/proc/self/fd/0", "--check-config", NULL};
+    const char *words[] = {tool_agent(), "--config", "/proc/self/fd/0", "--check-config", NULL};
     int status = tool_run(words, text, said);
 
     if (status < 0) {

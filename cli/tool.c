@@ -13,20 +13,23 @@
 
 #include "cli.h"
 
+enum { PATH_SIZE = 4096 };
+
 extern char **environ;
 
-const char *tool_agent(char out[TOOL_PATH_MAX])
+const char *tool_agent(void)
 {
     static const char name[] = "holdfastd";
-    ssize_t length = readlink("/proc/self/exe", out, TOOL_PATH_MAX - sizeof(name));
+    static char path[PATH_SIZE];
+    ssize_t length = readlink("/proc/self/exe", path, sizeof(path) - sizeof(name));
 
     if (length > 0) {
-        out[length] = '\0';
-        char *slash = strrchr(out, '/');
+        path[length] = '\0';
+        char *slash = strrchr(path, '/');
         if (slash != NULL) {
             memcpy(slash + 1, name, sizeof(name));
-            if (access(out, X_OK) == 0) {
-                return out;
+            if (access(path, X_OK) == 0) {
+                return path;
             }
         }
     }

@@ -5,11 +5,11 @@
 #ifndef HOLDFAST_CLI_TOOL_H
 #define HOLDFAST_CLI_TOOL_H
 
-enum { TOOL_PATH_MAX = 4096, TOOL_SAID_MAX = 4096 };
+enum { TOOL_SAID_MAX = 4096 };
 
 /* Returns the path of the holdfastd in the folder of this program. If there is none, returns
  * "holdfastd", which is then to be looked for in PATH. */
-const char *tool_agent(char out[TOOL_PATH_MAX]);
+const char *tool_agent(void);
 
 /*
  * Runs the program words[0], which is looked for in PATH if it has no slash, with the words after

@@ -39,7 +39,7 @@ _holdfast() {
         esac
     done
     case $before in
-    -s | --socket | --config)
+    -s | --socket | --config | --output | --from | --certificates | --state-dir)
         mapfile -t COMPREPLY < <(compgen -f -- "$current")
         return
         ;;

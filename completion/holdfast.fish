@@ -35,6 +35,10 @@ function __holdfast_wants_name
     and contains -- (__holdfast_command) lock ls show watch break
 end
 
+function __holdfast_wants_file
+    contains -- (commandline -opc)[-1] -s --socket --config --output --from --certificates --state-dir
+end
+
 function __holdfast_behind_dashes
     contains -- -- (commandline -opc)
 end
@@ -50,5 +54,6 @@ complete -c holdfast -n 'not __holdfast_behind_dashes' -f
 complete -c holdfast -n 'not __holdfast_command' -a '(__holdfast_commands)'
 complete -c holdfast -n 'not __holdfast_behind_dashes; and string match -q -- "-*" (commandline -ct)' \
     -a '(__holdfast_options)'
+complete -c holdfast -n '__holdfast_wants_file' -F
 complete -c holdfast -n __holdfast_wants_name -a '(__holdfast_names)'
 complete -c holdfast -n __holdfast_behind_dashes -f -a '(__holdfast_behind)'

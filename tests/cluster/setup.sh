@@ -176,6 +176,24 @@ joins_later() {
         "$holdfast" setup --from "$dir/brought-host-d" --output "$dir/host-d/holdfastd.ini"
 }
 
+# A host's folder that was removed is made anew, with another key, and no other file changes.
+made_anew() {
+    local before
+    before=$(cd "$dir" && find . \( -path ./host-a/certificates/host-b -o -name 'state*' \) -prune -o \
+        -type f ! -name '*.log' ! -name ca.srl ! -name out ! -name err -exec sha256sum {} + | sort)
+    mv "$certificates/host-b" "$dir/kept-b"
+    expect 0 "" "$holdfast" setup --output "$dir/host-a/holdfastd.ini" \
+        --state-dir "$dir/host-a/state" --host "host-b=$(address 2)" --self -
+    cmp "$certificates/host-b/holdfastd.ini" "$dir/kept-b/holdfastd.ini"
+    if cmp -s "$certificates/host-b/host-b.key" "$dir/kept-b/host-b.key"; then fail "the old key"; fi
+    openssl verify -CAfile "$dir/host-a/ca.pem" "$certificates/host-b/host-b.pem" >"$dir/out" 2>&1 ||
+        fail "$(cat "$dir/out")"
+    rm -r "$dir/kept-b"
+    [[ $(cd "$dir" && find . \( -path ./host-a/certificates/host-b -o -name 'state*' \) -prune -o \
+        -type f ! -name '*.log' ! -name ca.srl ! -name out ! -name err -exec sha256sum {} + | sort) == \
+        "$before" ]] || fail "another file has changed"
+}
+
 # A folder with another host's certificate is not installed.
 wrong_folder() {
     cp -r "$dir/brought-host-b" "$dir/wrong"
@@ -192,6 +210,8 @@ even_number() {
         --self x --output "$dir/two.ini" --print
     [[ $(grep -c '^x = ' "$dir/out") == 2 && $(grep -c '^y = ' "$dir/out") == 0 ]] ||
         fail "$(cat "$dir/out")"
+    # shellcheck disable=SC2046 # words
+    expect 64 'given more than 64 times' "$holdfast" setup $(printf -- '--host h=h %.0s' {1..65})
 }
 
 # On a terminal, one question is enough for one host, and its answer may be empty.
@@ -213,7 +233,7 @@ asked() {
     grep -qx 'r = tls+tcp://127.1.1.3:7000' "$dir/yes/c.ini"
 }
 
-for part in one_host without cell_of_three joins_later wrong_folder even_number asked; do
+for part in one_host without cell_of_three joins_later made_anew wrong_folder even_number asked; do
     "$part"
     echo "$part"
 done

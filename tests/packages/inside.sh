@@ -43,7 +43,7 @@ is_failed() { [[ $(property ActiveState) == failed ]]; }
 fresh_install() {
     apt_get update
     apt_get install "$packages"/holdfast_*.deb
-    grep -q "^holdfast: write $config" "$work/apt.log" ||
+    grep -q "^holdfast: to write $config: holdfast setup" "$work/apt.log" ||
         fail "the installation says not what to do"
     [[ $(property UnitFileState) == enabled ]] || fail "the unit is $(property UnitFileState)"
     [[ $(property ActiveState) == inactive ]] || fail "the unit is $(property ActiveState)"
@@ -61,14 +61,15 @@ without_configuration() {
     [[ $(property ExecMainStatus) == 78 ]] || fail "exit status $(property ExecMainStatus), not 78"
     journalctl --no-pager -o cat -u holdfastd _COMM=holdfastd >"$work/said"
     [[ $(wc -l <"$work/said") == 1 ]] || fail "it says $(wc -l <"$work/said") lines, not 1"
-    grep -q "$config: No such file or directory. Write it: \[agent\], name = NAME and cell = CELL" \
-        "$work/said" || fail "it says: $(<"$work/said")"
+    grep -q "$config: No such file or directory. Write it: \`holdfast setup\`" "$work/said" || fail "it says: $(<"$work/said")"
 }
 
-# Does what the agent's line on the journal said, and nothing else.
+# Does what the agent's line on the journal said, and then what that command says.
 first_lock() {
-    printf '[agent]\nname = clean\ncell = home\n' >"$config"
-    systemctl start holdfastd
+    holdfast setup --one-host --self clean >"$work/said"
+    grep -qx '  systemctl enable --now holdfastd' "$work/said" || fail "$(<"$work/said")"
+    [[ $(stat -c '%a %U' "$config") == '644 root' ]] || fail "$(stat -c '%a %U' "$config")"
+    systemctl enable --now holdfastd
     [[ $(holdfast lock demo -- echo mine) == mine ]]
     [[ $(property User) == holdfast ]]
     # The sample configuration is valid without a change.

@@ -27,7 +27,7 @@ sed "s|/var/lib/holdfast|$work/state|; s|/run/holdfast|$work/run|" \
     fail "the sample configuration is not good"
 "$work/local/bin/holdfastd" --config "$work/none.ini" 2>"$work/err" || status=$?
 [[ $status == 78 && $(wc -l <"$work/err") == 1 ]] || fail "no configuration: exit status $status"
-grep -q "none.ini: No such file or directory. Write it: " "$work/err" || fail "$(<"$work/err")"
+grep -q "none.ini: No such file or directory. Write it: \`holdfast setup\` " "$work/err" || fail "$(<"$work/err")"
 
 printf '#include <holdfast/holdfast.h>\n#include <stdio.h>\nint main(void)\n{\n    puts(%s);\n}\n' \
     'hf_version()' >"$work/program.c"
@@ -77,7 +77,8 @@ offers() {
     got=$(complete_words "$@")
     [[ $got == "$want" ]] || fail "bash offers '$got' for '$*', not '$want'"
 }
-offers "show status" holdfast s
+offers "setup show status" holdfast s
+offers "--self" holdfast setup --se
 offers "--wait" holdfast lock --wai
 offers "--socket" holdfast lock --so
 offers "--now" holdfast break --no
