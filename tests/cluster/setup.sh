@@ -4,6 +4,7 @@
 #
 # Usage: setup.sh BIN_DIR
 set -euo pipefail
+umask 022
 bin=$1
 holdfast=$bin/holdfast
 dir=$(mktemp -d)
@@ -126,6 +127,8 @@ cell_of_three() {
         [[ $(mode "$key") == 600 ]] || fail "$key has mode $(mode "$key")"
     done < <(find "$dir" -name '*.key')
     [[ $(find "$dir" -name '*.key' | wc -l) == 5 ]] || fail "not 5 keys"
+    # A file that openssl made, too, is not for others.
+    [[ $(mode "$certificates/ca.srl") == 600 ]] || fail "ca.srl has mode $(mode "$certificates/ca.srl")"
     for host in host-b host-c; do install_from $host; done
     for host in host-a host-b host-c; do start $host; done
     for host in host-a host-b host-c; do await "$dir/$host.log" 'state=safe'; done
@@ -163,7 +166,9 @@ joins_later() {
     mv "$certificates/ca.key" "$dir/kept"
     expect 70 'but not its ca.key' "$holdfast" setup "${output[@]}" --host "host-d=$(address 4)"
     mv "$dir/kept" "$certificates/ca.key"
-    expect 0 "" "$holdfast" setup "${output[@]}" --host "host-d=$(address 4)"
+    # A host that was set up before may be named again.
+    expect 0 "" "$holdfast" setup "${output[@]}" --host "host-d=$(address 4)" \
+        --host "host-b=$(address 2)"
     [[ $(cd "$certificates" && find . -type f ! -name ca.srl ! -path './host-d/*' \
         -exec sha256sum {} + | sort) == "$before" ]] || fail "another file has changed"
     grep -qx 'role = observer' "$certificates/host-d/holdfastd.ini"
@@ -233,7 +238,35 @@ asked() {
     grep -qx 'r = tls+tcp://127.1.1.3:7000' "$dir/yes/c.ini"
 }
 
-for part in one_host without cell_of_three joins_later made_anew wrong_folder even_number asked; do
+# Root writes the files of the service: the key belongs to the service's user, and the rest to root.
+# A mount namespace has a copy of /etc with that user.
+in_service() {
+    mount --bind "$dir/etc" /etc || return 77
+    rm -rf /etc/holdfast
+    sed -i '/^holdfast:/d' /etc/passwd
+    echo 'holdfast:x:4242:4242::/:/usr/sbin/nologin' >>/etc/passwd
+    expect 0 "" "$holdfast" setup --host x=127.1.1.1 --host y=127.1.1.2 --host z=127.1.1.3 --self x
+    says '  systemctl enable --now holdfastd'
+    says "ssh -t 127.1.1.2 'sudo holdfast setup --from y && sudo systemctl enable --now holdfastd'"
+    [[ $(stat -c '%a %u' /etc/holdfast/x.key) == '600 4242' ]] || fail "$(ls -ln /etc/holdfast)"
+    [[ $(stat -c '%a %u' /etc/holdfast/holdfastd.ini) == '644 0' ]] || fail "$(ls -ln /etc/holdfast)"
+    [[ $(stat -c '%a %u' /etc/holdfast/certificates/ca.key) == '600 0' ]]
+    setpriv --reuid 4242 --regid 4242 --clear-groups "$dir/alone/holdfastd" \
+        --config /etc/holdfast/holdfastd.ini --check-config
+    ! setpriv --reuid 4242 --regid 4242 --clear-groups ls /etc/holdfast/certificates 2>/dev/null
+}
+service() {
+    local status=0
+    [[ $(id -u) == 0 ]] && unshare --mount true 2>/dev/null || return 0
+    cp -a /etc "$dir/etc"
+    cp "$bin/holdfastd" "$dir/alone/"
+    export dir holdfast
+    export -f in_service expect says fail
+    unshare --mount --propagation private bash -euo pipefail -c in_service || status=$?
+    [[ $status == 0 || $status == 77 ]] || fail "as a service: exit status $status"
+}
+
+for part in one_host without cell_of_three joins_later made_anew wrong_folder even_number asked service; do
     "$part"
     echo "$part"
 done
