@@ -36,7 +36,8 @@ function __holdfast_wants_name
 end
 
 function __holdfast_wants_file
-    contains -- (commandline -opc)[-1] -s --socket --config --output --from --certificates --state-dir
+    contains -- (commandline -opc)[-1] -s --socket --config --output --from --certificates \
+        --state-dir
 end
 
 function __holdfast_behind_dashes

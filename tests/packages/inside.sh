@@ -61,7 +61,8 @@ without_configuration() {
     [[ $(property ExecMainStatus) == 78 ]] || fail "exit status $(property ExecMainStatus), not 78"
     journalctl --no-pager -o cat -u holdfastd _COMM=holdfastd >"$work/said"
     [[ $(wc -l <"$work/said") == 1 ]] || fail "it says $(wc -l <"$work/said") lines, not 1"
-    grep -q "$config: No such file or directory. Write it: \`holdfast setup\`" "$work/said" || fail "it says: $(<"$work/said")"
+    grep -q "$config: No such file or directory. Write it: \`holdfast setup\`" "$work/said" ||
+        fail "it says: $(<"$work/said")"
 }
 
 # Does what the agent's line on the journal said, and then what that command says.

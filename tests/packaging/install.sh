@@ -27,7 +27,8 @@ sed "s|/var/lib/holdfast|$work/state|; s|/run/holdfast|$work/run|" \
     fail "the sample configuration is not good"
 "$work/local/bin/holdfastd" --config "$work/none.ini" 2>"$work/err" || status=$?
 [[ $status == 78 && $(wc -l <"$work/err") == 1 ]] || fail "no configuration: exit status $status"
-grep -q "none.ini: No such file or directory. Write it: \`holdfast setup\` " "$work/err" || fail "$(<"$work/err")"
+grep -q "none.ini: No such file or directory. Write it: \`holdfast setup\` " "$work/err" ||
+    fail "$(<"$work/err")"
 
 printf '#include <holdfast/holdfast.h>\n#include <stdio.h>\nint main(void)\n{\n    puts(%s);\n}\n' \
     'hf_version()' >"$work/program.c"
