@@ -4,7 +4,7 @@
  *
  * The program uses only the public headers of libholdfast. It has one thread. While `lock` waits
  * there are two more: one waits for signals (taking.h), and one reports why `lock` waits
- * (waiting.h).
+ * (waiting.h). `top` on a terminal has one more, which asks the agent (top_reader.h).
  */
 #ifndef HOLDFAST_CLI_CLI_H
 #define HOLDFAST_CLI_CLI_H
@@ -72,6 +72,7 @@ int cli_run(int argc, char **argv);
 int command_lock(struct cli *cli, int argc, char **argv);
 int command_ls(struct cli *cli, int argc, char **argv);
 int command_show(struct cli *cli, int argc, char **argv);
+int command_top(struct cli *cli, int argc, char **argv);
 int command_watch(struct cli *cli, int argc, char **argv);
 int command_doctor(struct cli *cli, int argc, char **argv);
 int command_check(struct cli *cli, int argc, char **argv);

@@ -28,9 +28,8 @@ static void describe_waiter(struct json *json, const struct hf_party *waiter)
     json_close_object(json);
 }
 
-void describe_lock(struct json *json, const struct hf_lock_info *info, const char *time)
+void describe_lock_members(struct json *json, const struct hf_lock_info *info)
 {
-    json_open_object(json, NULL);
     json_text(json, "name", info->name);
     json_text(json, "mode", text_state(info->state));
     json_open_array(json, "holders");
@@ -52,6 +51,12 @@ void describe_lock(struct json *json, const struct hf_lock_info *info, const cha
     }
     json_text(json, "coordinator", info->coordinator);
     json_ms_or_null(json, "age_ms", info->age_ns);
+}
+
+void describe_lock(struct json *json, const struct hf_lock_info *info, const char *time)
+{
+    json_open_object(json, NULL);
+    describe_lock_members(json, info);
     if (time != NULL) {
         json_text(json, "time", time);
     }

@@ -12,4 +12,7 @@
  * member `time` unless that is NULL. */
 void describe_lock(struct json *json, const struct hf_lock_info *info, const char *time);
 
+/* Writes these members without `time`, into an object that the caller opens and closes. */
+void describe_lock_members(struct json *json, const struct hf_lock_info *info);
+
 #endif

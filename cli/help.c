@@ -14,6 +14,7 @@ static const char program_help[] =
     "  holdfast ls [PREFIX]                 list locks\n"
     "  holdfast show NAME                   show a lock's holders and waiters\n"
     "  holdfast watch [PREFIX]              print every change of locks\n"
+    "  holdfast top [PREFIX]                show the cell, its locks and waits, live\n"
     "  holdfast status                      show whether the agent is well\n"
     "  holdfast doctor                      show faults of this host and its cell, and cures\n"
     "  holdfast check SEQUENCER             say whether a hold still counts\n"
@@ -174,6 +175,61 @@ static const char watch_help[] =
     "\n"
     "Exit status: 0 its output was closed; 69 no agent at the start; 64 bad usage or name; 77\n"
     "not allowed; 70 any other failure.\n";
+
+static const char top_help[] =
+    "holdfast top [PREFIX]\n"
+    "holdfast top --batch [-n N] [PREFIX]\n"
+    "holdfast top --once [PREFIX]\n"
+    "\n"
+    "Shows what happens in the cell now, and again every 2s, as top(1) does for processes: the\n"
+    "agent's judgement, its session, the voters and observers, and three tables about the locks\n"
+    "whose names begin with PREFIX. It asks only this host's agent, and goes on when the agent is\n"
+    "restarted.\n"
+    "\n"
+    "locks has the locks in use. LONGEST is the longest wait of those that wait now. HOLDS/S says\n"
+    "how many exclusive holds begin a second. The agent does not count holds, so this comes from\n"
+    "the tokens of the holders in two readings; - means that it is not known, for example because\n"
+    "no process held the lock in any two readings. After a host was lost it may be too high once.\n"
+    "\n"
+    "waits says which process waits FOR which other one, and for which lock that one waits itself\n"
+    "(WHICH WAITS FOR). circle means that these waits lead back to the waiting process: a\n"
+    "deadlock, unless one of the processes holds and waits in different threads.\n"
+    "\n"
+    "hosts has the voters, the observers, and the hosts of holders and waiters. Of an observer,\n"
+    "down means that it has been silent for too long, or that its session is over.\n"
+    "\n"
+    "  -b, --batch     write text without a terminal, one reading after the other\n"
+    "  -n, --count N   end after N readings\n"
+    "  --once          --batch with one reading\n"
+    "  -d, --delay DUR   the time from one reading to the next, 100ms to 24h (default 2s). If\n"
+    "                  readings take long, the time is longer: a reading is followed by a pause\n"
+    "                  of nine times its length\n"
+    "  --sort KEY      sort the locks by waiters (the longest queue first, the default), holds\n"
+    "                  (a second), wait (the longest first), held (the oldest hold first) or name\n"
+    "\n"
+    "Keys: q quits. Space reads again now. s or d changes the delay. 1, 2, 3, Tab and the arrows\n"
+    "Left and Right choose a table, Up, Down, Page Up, Page Down, Home and End scroll. W, H, L, O\n"
+    "and N sort by waiters, holds a second, longest wait, oldest hold and name; < and > choose\n"
+    "the previous or next of these, R reverses the order. h shows the keys.\n"
+    "\n"
+    "One reading asks for at most 16384 locks; if there are more, it says so. Of one lock the\n"
+    "agent names at most 64 waiters, of processes of another host fewer.\n"
+    "\n"
+    "With --json, which includes --batch, each reading is one object in one line: time, error\n"
+    "(null, or why the agent did not answer; then nothing follows), agent, cell, role, version,\n"
+    "session, clients, locks_held and waiters of this host, judgement, reasons, observer_count,\n"
+    "hosts, holds_per_s, cut (true: there are more locks), locks and waits. A lock has the\n"
+    "members of `holdfast ls --json`, longest_wait_ms and holds_per_s.\n"
+    "\n"
+    "Examples:\n"
+    "  holdfast top\n"
+    "  holdfast top --sort holds orders/\n"
+    "  holdfast top --once\n"
+    "  holdfast top --json -n 2 | jq -r '.waits[] | select(.circle) | .name'\n"
+    "\n"
+    "Exit status: 0 it was quit, or its output was closed; 69 no agent at the start, or, with -n\n"
+    "or --once, at the last reading; 64 bad usage or name, or no suitable terminal; 77 not\n"
+    "allowed; 70 any other failure.\n";
 
 static const char status_help[] =
     "holdfast status\n"
@@ -359,10 +415,10 @@ int help_show(const char *command)
         const char *command;
         const char *text;
     } pages[] = {
-        {"lock", lock_help},   {"ls", ls_help},         {"show", show_help},
-        {"watch", watch_help}, {"status", status_help}, {"doctor", doctor_help},
-        {"check", check_help}, {"break", break_help},   {"member", member_help},
-        {"setup", setup_help},
+        {"lock", lock_help},     {"ls", ls_help},       {"show", show_help},
+        {"watch", watch_help},   {"top", top_help},     {"status", status_help},
+        {"doctor", doctor_help}, {"check", check_help}, {"break", break_help},
+        {"member", member_help}, {"setup", setup_help},
     };
 
     for (size_t index = 0; command != NULL && index < sizeof(pages) / sizeof(pages[0]); index++) {

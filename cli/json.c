@@ -138,3 +138,13 @@ void json_ms_or_null(struct json *json, const char *key, int64_t value_ns)
     }
     json_unsigned(json, key, value_ns < 0 ? 0 : (uint64_t)value_ns / 1000000);
 }
+
+void json_thousandths_or_null(struct json *json, const char *key, int64_t value)
+{
+    if (value < 0) {
+        json_null(json, key);
+        return;
+    }
+    write_key(json, key);
+    fprintf(json->out, "%" PRId64 ".%03" PRId64, value / 1000, value % 1000);
+}

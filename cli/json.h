@@ -30,6 +30,8 @@ void json_bool(struct json *json, const char *key, bool value);
 void json_null(struct json *json, const char *key);
 /* -1, "unknown" in libholdfast, becomes null. */
 void json_signed_or_null(struct json *json, const char *key, int64_t value);
+/* Writes thousandths as a number with three decimals; -1 becomes null. */
+void json_thousandths_or_null(struct json *json, const char *key, int64_t value);
 /* Writes nanoseconds as whole milliseconds, rounded down, so that no hold seems to last longer than
  * it does. -1 becomes null, and every other negative number 0. */
 void json_ms_or_null(struct json *json, const char *key, int64_t value_ns);

@@ -26,6 +26,23 @@ void judged_take(struct judged *judged, const struct hf_fact *fact)
     }
 }
 
+void judged_write_json(const struct judged *judged, struct json *json)
+{
+    json_text(json, "judgement", judged->word[0] != '\0' ? judged->word : NULL);
+    json_open_array(json, "reasons");
+    for (size_t index = 0; index < judged->count; index++) {
+        const struct judged_reason *reason = &judged->reasons[index];
+
+        json_open_object(json, NULL);
+        json_text(json, "name", reason->name);
+        json_text(json, "subject", reason->subject[0] != '\0' ? reason->subject : NULL);
+        json_text(json, "level", reason->level >= JUDGED_FAILING ? "failing" : "degraded");
+        json_text(json, "text", reason->text);
+        json_close_object(json);
+    }
+    json_close_array(json);
+}
+
 const char *judged_text(const struct judged *judged, const char *name, const char *subject,
                         const char *otherwise)
 {

@@ -11,6 +11,8 @@
 #include <holdfast/admin.h>
 #include <holdfast/holdfast.h>
 
+#include "json.h"
+
 enum { JUDGED_REASONS_MAX = 64, JUDGED_TEXT_MAX = 256, JUDGED_NAME_MAX = 65 };
 
 /* The levels, as the agent numbers them. */
@@ -34,6 +36,10 @@ struct judged {
 
 /* Adds the fact to *judged if it belongs to the judgement. */
 void judged_take(struct judged *judged, const struct hf_fact *fact);
+
+/* Writes the members "judgement" and "reasons" of an object. For an older agent, which does not
+ * judge, they are null and without reasons. */
+void judged_write_json(const struct judged *judged, struct json *json);
 
 /* Returns the text of a reason, or `otherwise` if there is no such reason. */
 const char *judged_text(const struct judged *judged, const char *name, const char *subject,

@@ -11,6 +11,7 @@
 #include "cli.h"
 #include "describe.h"
 #include "help.h"
+#include "lock_cells.h"
 #include "options.h"
 #include "table.h"
 #include "text.h"
@@ -49,69 +50,6 @@ struct list {
 
 /* ---- a lock's cells ---- */
 
-static void write_mode(FILE *out, const struct hf_lock_info *info)
-{
-    char duration[TEXT_DURATION_SIZE];
-
-    if (info->closed_ns > 0) {
-        if (info->state != HF_STATE_FREE) {
-            fprintf(out, "%s, ", text_state(info->state));
-        }
-        fprintf(out, "closed %s", text_duration(duration, info->closed_ns));
-        return;
-    }
-    fprintf(out, "%s%s", text_state(info->state),
-            info->state == HF_STATE_FREE && info->age_ns < 0 ? "?" : "");
-}
-
-static void write_holder(FILE *out, const struct hf_lock_info *info)
-{
-    if (info->holder_count == 0) {
-        fputc('-', out);
-    } else if (info->holder_count > 1) {
-        fprintf(out, "%zu holders", info->holder_count);
-    } else {
-        text_write_user(out, info->holders[0]->uid);
-        if (info->holders[0]->command != NULL) {
-            fputs(": ", out);
-            (void)text_write_clean(out, info->holders[0]->command, 0);
-        }
-    }
-}
-
-static bool is_same_host(const struct hf_party *one, const struct hf_party *other)
-{
-    return one->agent != NULL && other->agent != NULL && strcmp(one->agent, other->agent) == 0;
-}
-
-/* Writes the host of the holders, or how many holders there are on more than one host. */
-static void write_host(FILE *out, const struct hf_lock_info *info)
-{
-    if (info->holder_count == 0) {
-        fputc('-', out);
-        return;
-    }
-    for (size_t index = 1; index < info->holder_count; index++) {
-        if (!is_same_host(info->holders[0], info->holders[index])) {
-            fputs("several", out);
-            return;
-        }
-    }
-    (void)text_write_clean(out, info->holders[0]->agent == NULL ? "?" : info->holders[0]->agent, 0);
-}
-
-static int64_t oldest_hold_ns(const struct hf_lock_info *info)
-{
-    int64_t oldest_ns = -1;
-
-    for (size_t index = 0; index < info->holder_count; index++) {
-        int64_t elapsed_ns = info->holders[index]->elapsed_ns;
-
-        oldest_ns = elapsed_ns > oldest_ns ? elapsed_ns : oldest_ns;
-    }
-    return oldest_ns;
-}
-
 static void cell_write(FILE *out, int cell, const struct hf_lock_info *info)
 {
     char time[TEXT_TIME_SIZE];
@@ -121,16 +59,16 @@ static void cell_write(FILE *out, int cell, const struct hf_lock_info *info)
         (void)text_write_clean(out, info->name, 0);
         break;
     case MODE:
-        write_mode(out, info);
+        lock_write_mode(out, info);
         break;
     case HOLDER:
-        write_holder(out, info);
+        lock_write_holder(out, info);
         break;
     case HOST:
-        write_host(out, info);
+        lock_write_host(out, info);
         break;
     case SINCE:
-        fputs(info->holder_count == 0 ? "-" : text_since(time, oldest_hold_ns(info)), out);
+        fputs(info->holder_count == 0 ? "-" : text_since(time, lock_oldest_hold_ns(info)), out);
         break;
     default:
         fprintf(out, "%zu", info->waiter_count);
@@ -211,7 +149,7 @@ static int list_add(const struct hf_lock_info *info, void *arg)
         return HF_ENOMEM;
     }
     row->waiter_count = info->waiter_count;
-    row->elapsed_ns = oldest_hold_ns(info);
+    row->elapsed_ns = lock_oldest_hold_ns(info);
     for (int cell = 0; cell < CELL_COUNT && error == 0; cell++) {
         error = cell_make(row, cell, info);
     }

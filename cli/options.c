@@ -9,7 +9,7 @@
 
 #include "text/utf8.h"
 
-enum { NAME_SIZE_MAX = 255, COMMON_COUNT = 4 };
+enum { NAME_SIZE_MAX = 255, COMMON_COUNT = 4, COUNT_MAX = 1000000000 };
 
 /* The position in a command line that is being read. */
 struct cursor {
@@ -142,6 +142,20 @@ static int list_store(const char *where, struct option_list *list, const char *g
     return 0;
 }
 
+static bool count_parse(const char *text, int64_t *out)
+{
+    int64_t value = 0;
+
+    for (const char *at = text; *at != '\0'; at++) {
+        if (*at < '0' || *at > '9' || value > COUNT_MAX) {
+            return false;
+        }
+        value = value * 10 + (*at - '0');
+    }
+    *out = value;
+    return value >= 1 && value <= COUNT_MAX;
+}
+
 static int option_store(const struct cursor *cursor, const struct option_spec *spec,
                         const char *given, const char *text)
 {
@@ -168,6 +182,14 @@ static int option_store(const struct cursor *cursor, const struct option_spec *s
         if (!status_parse(text, spec->value)) {
             return cli_usage_error(
                 cursor->where, "%s: \"%s\" is not an exit status: expected 0 to 255", given, text);
+        }
+        return 0;
+    case OPTION_COUNT:
+        if (!count_parse(text, spec->value)) {
+            return cli_usage_error(cursor->where,
+                                   "%s: \"%s\" is not a count: expected a whole number from 1 to "
+                                   "%d",
+                                   given, text, COUNT_MAX);
         }
         return 0;
     }

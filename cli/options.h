@@ -21,6 +21,7 @@ enum option_kind {
     OPTION_DURATION, /* int64_t: nanoseconds */
     OPTION_SECONDS,  /* int64_t: nanoseconds, from a decimal number of seconds */
     OPTION_STATUS,   /* int: an exit status, 0 to 255 */
+    OPTION_COUNT,    /* int64_t: a whole number, 1 to 1,000,000,000 */
 };
 
 enum { OPTION_LIST_MAX = 64 };

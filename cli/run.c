@@ -31,10 +31,10 @@ static int dispatch(struct cli *cli, const char *word, int argc, char **argv)
         const char *word;
         int (*run)(struct cli *cli, int argc, char **argv);
     } commands[] = {
-        {"lock", command_lock},   {"ls", command_ls},         {"show", command_show},
-        {"watch", command_watch}, {"check", command_check},   {"status", command_status},
-        {"break", command_break}, {"member", command_member}, {"doctor", command_doctor},
-        {"setup", command_setup},
+        {"lock", command_lock},     {"ls", command_ls},       {"show", command_show},
+        {"top", command_top},       {"watch", command_watch}, {"check", command_check},
+        {"status", command_status}, {"break", command_break}, {"member", command_member},
+        {"doctor", command_doctor}, {"setup", command_setup},
     };
 
     if (strcmp(word, "help") == 0) {
@@ -48,10 +48,11 @@ static int dispatch(struct cli *cli, const char *word, int argc, char **argv)
             return commands[index].run(cli, argc, argv);
         }
     }
-    return cli_usage_error(NULL,
-                           "unknown command \"%s\": expected lock, ls, show, watch, check, "
-                           "status, doctor, break, member or setup; `holdfast --help` explains",
-                           word);
+    return cli_usage_error(
+        NULL,
+        "unknown command \"%s\": expected lock, ls, show, watch, top, "
+        "check, status, doctor, break, member or setup; `holdfast --help` explains",
+        word);
 }
 
 int cli_run(int argc, char **argv)
@@ -71,8 +72,8 @@ int cli_run(int argc, char **argv)
         status = help_show(NULL);
     } else {
         status = cli_usage_error(
-            NULL, "no command: expected lock, ls, show, watch, check, "
-                  "status, doctor, break, member or setup; `holdfast --help` explains");
+            NULL, "no command: expected lock, ls, show, watch, top, "
+                  "check, status, doctor, break, member or setup; `holdfast --help` explains");
     }
     if ((fflush(stdout) != 0 || ferror(stdout)) && status == CLI_OK) {
         fputs("holdfast: standard output could not be written\n", stderr);

@@ -32,50 +32,6 @@ struct observers {
     struct observer list[OBSERVERS_MAX];
 };
 
-static const char *session_state_text(enum hf_session_state state)
-{
-    switch (state) {
-    case HF_SESSION_SAFE:
-        return "safe";
-    case HF_SESSION_JEOPARDY:
-        return "jeopardy";
-    case HF_SESSION_LOST:
-        break;
-    }
-    return "lost";
-}
-
-static const char *voter_state_text(enum hf_voter_state state)
-{
-    switch (state) {
-    case HF_VOTER_UP:
-        return "up";
-    case HF_VOTER_REFUSED:
-        return "refused";
-    case HF_VOTER_DOWN:
-        break;
-    }
-    return "down";
-}
-
-/* Writes the judgement. For an older agent, which sends none, it is null without reasons. */
-static void judged_json(struct json *json, const struct judged *judged)
-{
-    json_text(json, "judgement", judged->word[0] != '\0' ? judged->word : NULL);
-    json_open_array(json, "reasons");
-    for (size_t index = 0; index < judged->count; index++) {
-        const struct judged_reason *reason = &judged->reasons[index];
-
-        json_open_object(json, NULL);
-        json_text(json, "name", reason->name);
-        json_text(json, "subject", reason->subject[0] != '\0' ? reason->subject : NULL);
-        json_text(json, "level", reason->level >= JUDGED_FAILING ? "failing" : "degraded");
-        json_text(json, "text", reason->text);
-        json_close_object(json);
-    }
-    json_close_array(json);
-}
-
 static void observers_json(struct json *json, const struct observers *observers)
 {
     if (!observers->known) {
@@ -90,7 +46,7 @@ static void observers_json(struct json *json, const struct observers *observers)
         json_open_object(json, NULL);
         json_text(json, "name", observer->name);
         json_text(json, "address", observer->address[0] != '\0' ? observer->address : NULL);
-        json_text(json, "state", voter_state_text(observer->state));
+        json_text(json, "state", text_voter(observer->state));
         json_close_object(json);
     }
     json_close_array(json);
@@ -103,7 +59,7 @@ static void observers_show(const struct observers *observers)
         const struct observer *observer = &observers->list[index];
         bool known = observer->address[0] != '\0';
 
-        printf("observer %s %s%s%s\n", observer->name, voter_state_text(observer->state),
+        printf("observer %s %s%s%s\n", observer->name, text_voter(observer->state),
                known ? " at " : "", observer->address);
     }
     if (observers->total > observers->count) {
@@ -123,7 +79,7 @@ static void status_json(const struct hf_status *status, const struct socket_path
     json_text(&json, "role", status->role);
     json_text(&json, "version", status->version);
     json_open_object(&json, "session");
-    json_text(&json, "state", session_state_text(status->session_state));
+    json_text(&json, "state", text_session(status->session_state));
     json_unsigned(&json, "epoch", status->session_epoch);
     json_ms_or_null(&json, "remaining_ms", status->session_remaining_ns);
     json_close_object(&json);
@@ -134,7 +90,7 @@ static void status_json(const struct hf_status *status, const struct socket_path
         json_open_object(&json, NULL);
         json_text(&json, "name", voter->name);
         json_text(&json, "address", voter->address);
-        json_text(&json, "state", voter_state_text(voter->state));
+        json_text(&json, "state", text_voter(voter->state));
         json_close_object(&json);
     }
     json_close_array(&json);
@@ -143,7 +99,7 @@ static void status_json(const struct hf_status *status, const struct socket_path
     json_unsigned(&json, "waiters", status->waiters);
     json_text(&json, "socket", socket->path);
     json_text(&json, "socket_why", socket->from);
-    judged_json(&json, judged);
+    judged_write_json(judged, &json);
     observers_json(&json, observers);
     json_close_object(&json);
     putchar('\n');
@@ -181,12 +137,12 @@ static void status_text(const struct hf_status *status, const struct socket_path
     (void)text_write_clean(stdout, socket->path, 0);
     printf(" (%s)\n", socket->from);
     judged_show(judged);
-    printf("session  %s, epoch %" PRIu64 ", %s left\n", session_state_text(status->session_state),
+    printf("session  %s, epoch %" PRIu64 ", %s left\n", text_session(status->session_state),
            status->session_epoch, text_duration(left, status->session_remaining_ns));
     for (size_t index = 0; index < status->voter_count; index++) {
         const struct hf_voter_info *voter = status->voters[index];
 
-        printf("voter    %s %s%s%s\n", text_or_unknown(voter->name), voter_state_text(voter->state),
+        printf("voter    %s %s%s%s\n", text_or_unknown(voter->name), text_voter(voter->state),
                voter->address != NULL ? " at " : "", voter->address != NULL ? voter->address : "");
     }
     observers_show(observers);

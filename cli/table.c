@@ -117,18 +117,26 @@ static size_t *widest(struct table *table)
     return found;
 }
 
-void table_fit(struct table *table, FILE *out)
+void table_fit_width(struct table *table, size_t limit)
 {
-    size_t limit = line_width(out);
     size_t width = (table->count - 1) * GAP;
     size_t *column = widest(table);
 
     for (size_t index = 0; index < table->count; index++) {
         width += table->widths[index];
     }
-    for (; limit > 0 && width > limit && column != NULL; column = widest(table)) {
+    for (; width > limit && column != NULL; column = widest(table)) {
         --*column;
         width--;
+    }
+}
+
+void table_fit(struct table *table, FILE *out)
+{
+    size_t limit = line_width(out);
+
+    if (limit > 0) {
+        table_fit_width(table, limit);
     }
 }
 

@@ -34,6 +34,10 @@ void table_measure(struct table *table, char *const *cells);
 /* If `out` is a terminal, makes the widest columns narrower until a row fits into its lines. */
 void table_fit(struct table *table, FILE *out);
 
+/* Makes the widest columns narrower until a row has at most `limit` characters. The columns that
+ * have a least width may still be too wide for a very small limit. */
+void table_fit_width(struct table *table, size_t limit);
+
 void table_write_titles(const struct table *table, FILE *out);
 void table_write_row(const struct table *table, char *const *cells, FILE *out);
 

@@ -99,6 +99,32 @@ static const char *user_name(int64_t uid)
     return name[0] != '\0' ? name : NULL;
 }
 
+const char *text_session(enum hf_session_state state)
+{
+    switch (state) {
+    case HF_SESSION_SAFE:
+        return "safe";
+    case HF_SESSION_JEOPARDY:
+        return "jeopardy";
+    case HF_SESSION_LOST:
+        break;
+    }
+    return "lost";
+}
+
+const char *text_voter(enum hf_voter_state state)
+{
+    switch (state) {
+    case HF_VOTER_UP:
+        return "up";
+    case HF_VOTER_REFUSED:
+        return "refused";
+    case HF_VOTER_DOWN:
+        break;
+    }
+    return "down";
+}
+
 void text_write_user(FILE *out, int64_t uid)
 {
     const char *name = uid >= 0 ? user_name(uid) : NULL;

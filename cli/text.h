@@ -37,6 +37,8 @@ void text_write_now(FILE *out, bool utc);
 
 const char *text_mode(enum hf_mode mode);
 const char *text_state(enum hf_state state);
+const char *text_session(enum hf_session_state state);
+const char *text_voter(enum hf_voter_state state);
 
 /* Describes a lock in several lines, for `holdfast show`. */
 void text_write_lock(FILE *out, const struct hf_lock_info *info);

@@ -34,6 +34,7 @@ hf_need(UV libuv)
 hf_need(INIH inih)
 hf_need(SQLITE sqlite3)
 hf_need(SECCOMP libseccomp)
+hf_need(CURSES ncursesw) # its headers alone: cli/top_curses.h
 if(HF_TESTS)
     hf_need(CHECK check)
 endif()

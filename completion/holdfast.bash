@@ -51,7 +51,7 @@ _holdfast() {
         mapfile -t COMPREPLY < <(compgen -W "$(_holdfast_commands "$program")" -- "$current")
     else
         case $command in
-        lock | ls | show | watch | break)
+        lock | ls | show | watch | top | break)
             mapfile -t COMPREPLY < <(compgen -W "$(_holdfast_names "$program")" -- "$current")
             ;;
         esac

@@ -32,7 +32,7 @@ end
 
 function __holdfast_wants_name
     not contains -- -- (commandline -opc)
-    and contains -- (__holdfast_command) lock ls show watch break
+    and contains -- (__holdfast_command) lock ls show watch top break
 end
 
 function __holdfast_wants_file

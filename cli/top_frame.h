@@ -1,0 +1,84 @@
+/*
+ * What `holdfast top` shows: the lines above the tables, a whole screen, and what keys do.
+ *
+ * These functions are pure: they ask nobody, and need no terminal. top_screen.c puts the lines on a
+ * terminal, and passes the keys on.
+ */
+#ifndef HOLDFAST_CLI_TOP_FRAME_H
+#define HOLDFAST_CLI_TOP_FRAME_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "top_reading.h"
+#include "top_rows.h"
+
+/* The shortest and the longest time between two readings. */
+static const int64_t top_delay_ns_min = 100000000;
+static const int64_t top_delay_ns_max = INT64_C(24) * 3600 * 1000000000;
+
+/* What is known now. */
+struct top_news {
+    const struct top_reading *reading; /* the last one that succeeded; NULL: none yet */
+    int64_t now_ns;                    /* CLOCK_BOOTTIME */
+    int error;                         /* of the last attempt; 0: it succeeded */
+    int64_t failed_ns;                 /* since when attempts fail */
+    int64_t asked_ns;                  /* since when the agent is being asked; 0: it is not */
+};
+
+/* What the user has chosen. */
+struct top_ui {
+    enum top_view view;
+    enum top_order orders[TOP_VIEW_COUNT];
+    bool reverse;
+    bool help;   /* the help is shown instead */
+    bool typing; /* the user types a delay */
+    char typed[16];
+    char message[120]; /* about the last key; "": nothing */
+    int64_t delay_ns;
+    size_t first; /* the first row that is shown */
+    size_t page;  /* how many rows fit, set by top_frame_write() */
+    size_t total; /* how many rows there are, set by top_frame_write() */
+};
+
+/* A key: a character, or one of these. */
+enum top_key {
+    TOP_KEY_UP = 256,
+    TOP_KEY_DOWN,
+    TOP_KEY_LEFT,
+    TOP_KEY_RIGHT,
+    TOP_KEY_PAGE_UP,
+    TOP_KEY_PAGE_DOWN,
+    TOP_KEY_HOME,
+    TOP_KEY_END,
+    TOP_KEY_ENTER,
+    TOP_KEY_ERASE,
+    TOP_KEY_ESCAPE,
+};
+
+enum top_action {
+    TOP_DRAW, /* show the screen again */
+    TOP_READ, /* ask the agent now */
+    TOP_QUIT,
+};
+
+/* Begins with the locks, sorted by waiters. */
+void top_ui_init(struct top_ui *ui, int64_t delay_ns);
+
+enum top_action top_ui_key(struct top_ui *ui, int key) __attribute__((warn_unused_result));
+
+/* Writes the lines about the agent and the cell. delay_ns: the time between readings; 0: do not
+ * show it. */
+void top_summary_write(const struct top_news *news, int64_t delay_ns, FILE *out);
+
+/*
+ * Writes a screen of at most `height` lines. Lines may be longer than `width`, if that is very
+ * small. Sets *title to the number of the line that has the titles of the table, or to -1. Returns
+ * 0 or HF_ENOMEM.
+ */
+int top_frame_write(const struct top_news *news, struct top_ui *ui, size_t width, size_t height,
+                    int *title, FILE *out) __attribute__((warn_unused_result));
+
+#endif
