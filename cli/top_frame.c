@@ -47,7 +47,13 @@ static void write_heading(const struct top_news *news, int64_t delay_ns, FILE *o
 
     fprintf(out, "holdfast top");
     if (reading != NULL) {
-        fprintf(out, "  %s  agent ", text_since(text, news->now_ns - reading->at_ns));
+        fprintf(out, "  %s", text_since(text, news->now_ns - reading->at_ns));
+    }
+    if (delay_ns > 0) {
+        fprintf(out, "  every %s", text_duration(duration, delay_ns));
+    }
+    if (reading != NULL) {
+        fputs("  agent ", out);
         write_clean(out, reading->status.agent);
         fputs(" (", out);
         write_clean(out, reading->status.role);
@@ -55,9 +61,6 @@ static void write_heading(const struct top_news *news, int64_t delay_ns, FILE *o
         write_clean(out, reading->status.cell);
         fputs(", version ", out);
         write_clean(out, reading->status.version);
-    }
-    if (delay_ns > 0) {
-        fprintf(out, "  every %s", text_duration(duration, delay_ns));
     }
     fputc('\n', out);
 }

@@ -46,14 +46,14 @@ enum {
 };
 
 static const struct table_column lock_columns[] = {
-    [LOCK_NAME] = {"LOCK", 8},    [LOCK_MODE] = {"MODE", 4},    [LOCK_HOLDER] = {"HOLDER", 6},
-    [LOCK_HOST] = {"HOST", 4},    [LOCK_HELD] = {"HELD", 4},    [LOCK_WAITERS] = {"WAITERS", 3},
-    [LOCK_WAIT] = {"LONGEST", 4}, [LOCK_RATE] = {"HOLDS/S", 4},
+    [LOCK_NAME] = {"LOCK", 12},   [LOCK_MODE] = {"MODE", 9},    [LOCK_HOLDER] = {"HOLDER", 6},
+    [LOCK_HOST] = {"HOST", 4},    [LOCK_HELD] = {"HELD", 4},    [LOCK_WAITERS] = {"WAITERS", 0},
+    [LOCK_WAIT] = {"LONGEST", 0}, [LOCK_RATE] = {"HOLDS/S", 0},
 };
 static const struct table_column wait_columns[] = {
-    [WAIT_LOCK] = {"LOCK", 8},   [WAIT_WAITER] = {"WAITER", 6},
-    [WAIT_HOST] = {"HOST", 4},   [WAIT_TIME] = {"WAITS", 4},
-    [WAIT_MODE] = {"MODE", 4},   [WAIT_FOR] = {"FOR", 6},
+    [WAIT_LOCK] = {"LOCK", 12},  [WAIT_WAITER] = {"WAITER", 6},
+    [WAIT_HOST] = {"HOST", 4},   [WAIT_TIME] = {"WAITS", 0},
+    [WAIT_MODE] = {"MODE", 0},   [WAIT_FOR] = {"FOR", 6},
     [WAIT_FOR_HOST] = {"ON", 4}, [WAIT_NEXT] = {"WHICH WAITS FOR", 5},
 };
 static const struct table_column host_columns[] = {

@@ -22,6 +22,7 @@
  *   changed=NAME    these events are for that lock, whose information is older each time
  *   overflow        the events of `changes` name no lock: any lock may have changed
  *   away=N          the first N calls of hf_list fail with HF_ENOAGENT
+ *   stuck=N         after N calls hf_list never returns, as with an agent that does not answer
  *   empty           there is nothing to list
  *   more            two more locks: one is free, one is awaited and has long names
  *   log=PATH        every call is appended to that file, one in each line
@@ -65,6 +66,7 @@ struct hf_client {
     int event_fd;
     int64_t changes;
     int64_t away;
+    int64_t lists; /* calls of hf_list */
     bool lost_told;
     size_t lock_count;
     hf_lock locks[LOCKS_MAX];
@@ -474,7 +476,12 @@ static const struct hf_lock_info infos[] = {
 
 int hf_list(hf_client *client, const char *prefix, hf_list_fn *fn, void *arg)
 {
+    const bool never = false;
+
     log_call("list %s", prefix);
+    if (is_set("stuck") && client->lists++ >= number("stuck")) {
+        await(client, &never);
+    }
     if (client->away > 0) {
         client->away--;
         return HF_ENOAGENT;
