@@ -115,7 +115,7 @@ static int screen_open(struct top_screen *screen)
     screen->window = curses->newwin(0, 0, 0, 0);
     if (screen->window == NULL) {
         (void)curses->endwin();
-        return cli_fail("top", "the screen", HF_ENOMEM);
+        return cli_fail("top", "starting", HF_ENOMEM);
     }
     (void)curses->cbreak();
     (void)curses->noecho();

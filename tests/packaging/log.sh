@@ -77,6 +77,8 @@ exempt_files=(
     cli/help.c        # --help
     cli/text.c        # what show, ls and watch print of a lock
     cli/setup_report.c # what setup prints when it has succeeded
+    cli/top_frame.c   # what top prints
+    cli/top_rows.c    # likewise
     'cli/doctor*.c'   # each finding prints what was expected and what to do
     agent/observe/judgement.c # the text of a reason, whose name has its row in METRICS.md
     agent/observe/metrics.c   # what /metrics says of each figure
@@ -96,10 +98,10 @@ exempt=$(
     ^cli/status\.c\t(agent|state|reason|session|voter|clients)  +\.\.\.             # what status prints
     ^cli/status\.c\tobserver (and )?\.\.\.                              # likewise
     ^cli/(status|member)\.c\tat$                                    # what status and member print
-    ^cli/list\.c\t\.\.\. holders$                                    # what ls prints
     ^cli/setup_cell\.c\t(; |role = |users = |state_dir = |\[cell\] |\[tls\] )  # what setup writes
     ^cli/setup\.c\t(name =|its folder|a path)$                       # parts of a line
     ^cli/setup_certificate\.c\t/CN=                                 # a name in a certificate
+    ^cli/lock_cells\.c\t\.\.\. holders$                              # what ls and top print
     ^libclient/client\.h\tmovq                                       # an instruction
 LIST
 )

@@ -69,10 +69,10 @@ START_TEST(test_usage)
 }
 END_TEST
 
-static const char *const helps[] = {"--help",      "lock --help",          "ls --help",
-                                    "show --help", "watch --help",         "check --help",
-                                    "status -h",   "break --help",         "doctor --help",
-                                    "--help lock", "lock --wait 1s --help"};
+static const char *const helps[] = {"--help",        "lock --help",  "ls --help",
+                                    "show --help",   "watch --help", "check --help",
+                                    "status -h",     "break --help", "top --help",
+                                    "doctor --help", "--help lock",  "lock --wait 1s --help"};
 
 START_TEST(test_help)
 {
