@@ -341,6 +341,80 @@ START_TEST(json_shapes)
 }
 END_TEST
 
+/* Two processes wait for each other, and `top` shows that. */
+START_TEST(top_shows_a_circle)
+{
+    struct actor second;
+    char expected[256];
+    int64_t end_ns = boottime_now() + GUARD_MS * MS;
+
+    actor_ready(&second, agent.socket);
+    ck_assert_int_eq(actor_open(&other, 1, "two", 10), 0);
+    ck_assert_int_eq(actor_open(&second, 0, "two", 10), 0);
+    ck_assert_int_eq(actor_open(&second, 1, "job", 10), 0);
+    ck_assert_int_eq(actor_acquire(&other, 0, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
+    ck_assert_int_eq(actor_acquire(&second, 0, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
+    (void)actor_wait(&other, 1, HF_EXCLUSIVE);
+    (void)actor_wait(&second, 1, HF_EXCLUSIVE);
+    do {
+        REQUIRE(boottime_now() < end_ns, "no two processes wait in %s", output);
+        ck_assert_int_eq(run("top|--once|--json"), 0);
+    } while (strstr(output, "\"waiters\":2,\"judgement\"") == NULL);
+    snprintf(expected, sizeof(expected),
+             "{\"name\":\"two\",\"agent\":\"dev\",\"pid\":%d,\"mode\":", (int)other.pid);
+    REQUIRE(strstr(output, expected) != NULL, "no %s in %s", expected, output);
+    ck_assert_ptr_nonnull(strstr(output, "\"holder_waits_for\":\"job\",\"circle\":true}"));
+    ck_assert_ptr_nonnull(strstr(output, "\"holder_waits_for\":\"two\",\"circle\":true}"));
+    actor_kill(&second);
+}
+END_TEST
+
+/* The rate comes from the tokens. So it counts also the holds that no reading has seen. */
+START_TEST(top_counts_holds)
+{
+    enum { TIMES = 500 };
+    const char *rate;
+    char *line;
+    double holds;
+
+    ck_assert_int_eq(actor_acquire(&other, 0, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
+    pid_t pid = begin("top|--json|-n|2|-d|2s");
+    await_output("}\n");
+    for (int i = 0; i < TIMES; i++) {
+        ck_assert_int_eq(actor_release(&other, 0), 0);
+        ck_assert_int_eq(actor_acquire(&other, 0, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
+    }
+    ck_assert_int_eq(end(pid), 0);
+    line = strchr(output, '\n') + 1;
+    rate = strstr(line, "\"holds_per_s\":");
+    ck_assert_ptr_nonnull(rate);
+    holds = strtod(rate + strlen("\"holds_per_s\":"), NULL);
+    /* The readings are two seconds apart, or more on a busy machine, where the second one may also
+     * come before the last hold. */
+    REQUIRE(holds > 0 && holds <= TIMES / 2.0 + 1, "%f holds a second", holds);
+}
+END_TEST
+
+/* `top` goes on while the agent is away, and after it is back. */
+START_TEST(top_outlives_the_agent)
+{
+    pid_t pid = begin("top|--json|-d|300ms|no such lock");
+
+    await_output("\"error\":null");
+    agent_kill(&agent);
+    await_output("\"error\":\"");
+    agent_start(&agent);
+    int64_t end_ns = boottime_now() + GUARD_MS * MS;
+    do {
+        REQUIRE(boottime_now() < end_ns, "no answer after the restart: %s", output);
+        sleep_ms(20);
+        read_output();
+    } while (strstr(strstr(output, "\"error\":\""), "\"error\":null") == NULL);
+    kill(pid, SIGTERM);
+    ck_assert_int_eq(end(pid), 1000 + SIGTERM);
+}
+END_TEST
+
 START_TEST(check_answers_by_its_exit_code)
 {
     char words[HF_SEQUENCER_MAX + 16];
@@ -385,6 +459,9 @@ int main(int argc, char **argv)
     tcase_add_test(tests, signals_are_passed_on);
     tcase_add_test(tests, command_killed);
     tcase_add_test(tests, json_shapes);
+    tcase_add_test(tests, top_shows_a_circle);
+    tcase_add_test(tests, top_counts_holds);
+    tcase_add_test(tests, top_outlives_the_agent);
     tcase_add_test(tests, check_answers_by_its_exit_code);
     return suite_main("commands", tests);
 }

@@ -594,7 +594,7 @@ END_TEST
 static struct top_reading *many_locks(size_t count)
 {
     struct top_reading *reading = begin(second_ns);
-    char name[16];
+    char name[32];
 
     for (size_t index = 0; index < count; index++) {
         snprintf(name, sizeof(name), "lock-%03zu", index);
