@@ -203,7 +203,7 @@ static const char top_help[] =
     "  --once          --batch with one reading\n"
     "  -d, --delay DUR   the time from one reading to the next, 100ms to 24h (default 2s). If\n"
     "                  readings take long, the time is longer: a reading is followed by a pause\n"
-    "                  of nine times its length\n"
+    "                  of 19 times its length\n"
     "  --sort KEY      sort the locks by waiters (the longest queue first, the default), holds\n"
     "                  (a second), wait (the longest first), held (the oldest hold first) or name\n"
     "\n"

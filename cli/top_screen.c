@@ -20,7 +20,7 @@
 
 enum {
     COLUMNS_MAX = 1024,   /* a wider terminal stays empty at its right side */
-    PAUSE_FACTOR = 9,     /* see top_next_ns() */
+    PAUSE_FACTOR = 19,    /* see top_next_ns() */
     ESCAPE_DELAY_MS = 50, /* how long the rest of a key's escape sequence may take */
     CTRL_L = 'L' & 0x1f,
     CTRL_H = 'H' & 0x1f,

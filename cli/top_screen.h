@@ -34,8 +34,8 @@ int top_screen_run(const struct top_settings *settings, bool *asking)
 /* Returns whether the command goes on after this error, because the agent may come back. */
 bool top_is_passing(int error);
 
-/* Returns when to ask again: delay_ns after the last reading began. The agent gets a pause of nine
- * times as long as the reading took, so that readings take at most a tenth of its time. */
+/* Returns when to ask again: delay_ns after the last reading began. The agent gets a pause of 19
+ * times as long as the reading took, so that readings take at most a twentieth of its time. */
 int64_t top_next_ns(int64_t asked_ns, int64_t took_ns, int64_t delay_ns);
 
 #endif

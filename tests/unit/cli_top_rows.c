@@ -198,7 +198,7 @@ END_TEST
 START_TEST(test_pause)
 {
     ck_assert_int_eq(top_next_ns(100, 5, 200), 300);
-    ck_assert_int_eq(top_next_ns(100, 50, 200), 600);
+    ck_assert_int_eq(top_next_ns(100, 50, 200), 1100);
     ck_assert(top_is_passing(HF_ENOAGENT) && top_is_passing(HF_EPROTO));
     ck_assert(!top_is_passing(HF_EACCES));
 }
