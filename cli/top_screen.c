@@ -40,6 +40,7 @@ struct top_screen {
     WINDOW *window;
     int signal_fd;
     sigset_t signals; /* that end the command */
+    sigset_t waiting; /* the signals that are blocked while the command waits */
     const struct top_settings *settings;
     struct top_reader *reader;
     struct top_reading *reading; /* the last one that succeeded */
@@ -307,7 +308,7 @@ static void take_answer(struct top_screen *screen)
     screen->ended = screen->ended || screen->read_count == screen->settings->count;
 }
 
-/* Returns how long poll() may wait, in ms. */
+/* Returns how long ppoll() may wait, in ms. */
 static int wait_ms(const struct top_screen *screen, int64_t now_ns)
 {
     bool silent = screen->news.asked_ns != 0 || screen->news.error != 0;
@@ -328,6 +329,7 @@ static void turn(struct top_screen *screen)
         {.fd = screen->signal_fd, .events = POLLIN},
     };
     int64_t now_ns = top_now_ns();
+    int wait;
     int ready;
 
     if (screen->news.asked_ns == 0 && now_ns >= screen->due_ns) {
@@ -338,7 +340,9 @@ static void turn(struct top_screen *screen)
         screen->ended = true;
         return;
     }
-    ready = poll(fds, 3, wait_ms(screen, now_ns));
+    wait = wait_ms(screen, now_ns);
+    ready = ppoll(fds, 3, &(struct timespec){wait / 1000, wait % 1000 * 1000000L},
+                  &screen->waiting);
     if (ready < 0 && errno != EINTR) {
         screen->error = HF_ENOMEM;
         screen->ended = true;
@@ -350,7 +354,7 @@ static void turn(struct top_screen *screen)
         screen->gone = true;
         screen->ended = true;
     } else {
-        /* also after an interrupted poll(): SIGWINCH is a key to ncurses */
+        /* also after an interrupted ppoll(): SIGWINCH is a key to ncurses */
         take_keys(screen);
         take_answer(screen);
     }
@@ -373,6 +377,13 @@ static int signals_open(struct top_screen *screen, sigset_t *before)
         }
     }
     (void)sigprocmask(SIG_BLOCK, &screen->signals, before);
+    (void)sigprocmask(SIG_BLOCK, NULL, &screen->waiting);
+    (void)sigdelset(&screen->waiting, SIGWINCH);
+    /* SIGWINCH always interrupts a wait, also when it comes a moment before the wait begins. */
+    sigset_t resize;
+    sigemptyset(&resize);
+    sigaddset(&resize, SIGWINCH);
+    (void)sigprocmask(SIG_BLOCK, &resize, NULL);
     screen->signal_fd = signalfd(-1, &screen->signals, SFD_CLOEXEC | SFD_NONBLOCK);
     return screen->signal_fd < 0 ? HF_ENOMEM : 0;
 }

@@ -643,7 +643,8 @@ START_TEST(test_unsuitable_terminal)
 {
     struct on_terminal on;
 
-    start(&on, "", terminals[_i].type, "exec $HOLDFAST top");
+    /* newterm() of ncurses leaks when it fails, and the command ends then */
+    start(&on, "", terminals[_i].type, "ASAN_OPTIONS=detect_leaks=0 exec $HOLDFAST top");
     ck_assert_int_eq(finish(&on), 64);
     ck_assert_msg(strstr(plain(on.text), terminals[_i].error) != NULL, "%s", on.text);
     ck_assert_ptr_null(strstr(on.text, "\33[?1049h"));
