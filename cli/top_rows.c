@@ -275,7 +275,7 @@ static int compare_waiters(const void *one, const void *other)
     return order != 0 ? order : first->place < second->place ? -1 : first->place > second->place;
 }
 
-/* Returns the first wait of a process, or NULL. */
+/* Returns the first wait of a known process, or NULL. */
 static const struct top_row *wait_of(const struct top_rows *rows, const struct hf_party *process)
 {
     size_t low = 0;
@@ -290,8 +290,7 @@ static const struct top_row *wait_of(const struct top_rows *rows, const struct h
             high = middle;
         }
     }
-    return low < rows->count && is_known(process) &&
-                   compare_processes(rows->by_process[low].waiter, process) == 0
+    return low < rows->count && compare_processes(rows->by_process[low].waiter, process) == 0
                ? &rows->by_process[low]
                : NULL;
 }

@@ -386,6 +386,17 @@ static void await(struct on_terminal *on, const char *text)
     }
 }
 
+/* Waits until the command has written all that it had to write. */
+static void await_quiet(struct on_terminal *on)
+{
+    size_t before;
+
+    do {
+        before = on->used;
+        ck_assert(take(on, 500));
+    } while (on->used != before);
+}
+
 static void press(const struct on_terminal *on, const char *keys)
 {
     ck_assert_int_eq(write(on->fd, keys, strlen(keys)), (ssize_t)strlen(keys));
@@ -527,6 +538,7 @@ START_TEST(test_resize)
     start(&on, "more", "xterm", "exec $HOLDFAST top -d 1h");
     await(&on, "locks by waiters, 4; h: help");
     await(&on, "orders/of-");
+    await_quiet(&on);
     on.drawn = on.used;
     ck_assert_int_eq(ioctl(on.fd, TIOCSWINSZ, &size), 0);
     await(&on, "holdfast top");
