@@ -102,7 +102,7 @@ void renewal_start(struct renewal *renewal, uint32_t epoch, bool adopted, int64_
     for (uint32_t voter = 0; voter < MESSAGE_VOTERS_MAX; voter++) {
         renewal->voters[voter].extended_sent_ns = 0;
         renewal->voters[voter].answered_id = 0;
-        renewal->voters[voter].dead_epoch = 0;
+        renewal->voters[voter].ended_epoch = 0;
     }
     send_round(renewal, now_ns, actions);
 }
@@ -112,9 +112,9 @@ void renewal_start(struct renewal *renewal, uint32_t epoch, bool adopted, int64_
 static void count_votes(struct renewal *renewal)
 {
     uint32_t voters = renewal->config.voter_count;
-    uint32_t dead = 0;
+    uint32_t ended = 0;
     for (uint32_t i = 0; i < voters; i++) {
-        dead += renewal->voters[i].dead_epoch >= renewal->epoch;
+        ended += renewal->voters[i].ended_epoch >= renewal->epoch;
         int64_t sent_ns = renewal->voters[i].extended_sent_ns;
         uint32_t as_late = 0;
         for (uint32_t k = 0; k < voters; k++) {
@@ -125,7 +125,7 @@ static void count_votes(struct renewal *renewal)
             renewal->deadline_ns = deadline_ns;
         }
     }
-    renewal->lost = renewal->lost || dead >= majority(renewal);
+    renewal->lost = renewal->lost || ended >= majority(renewal);
 }
 
 /* Returns when the session is lost if no more renewals count. */
@@ -217,8 +217,8 @@ void renewal_acked(struct renewal *renewal, const struct message *message, int64
         epoch_reported(renewal, index, ack->ended_epoch, now_ns, actions);
         return;
     }
-    if (ack->ended_epoch > voter->dead_epoch) {
-        voter->dead_epoch = ack->ended_epoch;
+    if (ack->ended_epoch > voter->ended_epoch) {
+        voter->ended_epoch = ack->ended_epoch;
     }
     if (ack->extended && !renewal->astray && sent->sent_ns >= renewal->counts_from_ns &&
         sent->sent_ns > voter->extended_sent_ns) {

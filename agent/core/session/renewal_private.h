@@ -20,7 +20,7 @@ struct renewal_voter {
     int64_t extended_sent_ns;
     int64_t answered_ns;  /* when the voter last answered; 0: never */
     uint64_t answered_id; /* the id of the latest renewal that the voter answered */
-    uint32_t dead_epoch;
+    uint32_t ended_epoch;
     /* since the last round, an early renewal was sent because the voter answered "not extended" */
     bool hurried;
     /* since the last round, an early renewal was sent because the voter's connection came up */
