@@ -132,7 +132,7 @@ static const char ls_help[] =
     "the beginning of the hold; if there are several holders, `holdfast show` has them all. free?\n"
     "means that hosts have reported nothing for too long, and one of them may hold the lock. On a\n"
     "terminal, long texts are cut so that a lock has one line, and end with …. Of several spaces\n"
-    "in a row, all but the first are written as ␣.\n"
+    "in a row, all but the first are written as ␣, and so are Unicode's other spaces.\n"
     "\n"
     "  --held        list only the locks that are held\n"
     "  -a, --all     list free locks, too. With --json, they are listed unless --held is given\n"

@@ -1,5 +1,5 @@
 /*
- * What `holdfast setup` was asked to do, and what it prints when it has done it.
+ * The request that `holdfast setup` carries out, and the report that it prints at its end.
  */
 #ifndef HOLDFAST_CLI_SETUP_H
 #define HOLDFAST_CLI_SETUP_H

@@ -1,5 +1,5 @@
 /*
- * What `holdfast setup` finds out or asks: see setup_ask.h.
+ * `holdfast setup` looks at this host, and asks a person: see setup_ask.h.
  */
 #include "setup_ask.h"
 

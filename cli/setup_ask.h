@@ -1,6 +1,6 @@
 /*
- * What `holdfast setup` finds out by itself about this host, and what it asks a person on a
- * terminal.
+ * `holdfast setup` finds out this host's name and addresses by itself, and asks a person on a
+ * terminal for the rest.
  */
 #ifndef HOLDFAST_CLI_SETUP_ASK_H
 #define HOLDFAST_CLI_SETUP_ASK_H

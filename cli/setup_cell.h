@@ -35,7 +35,7 @@ struct setup_cell {
     struct setup_host hosts[SETUP_HOSTS_MAX];
 };
 
-/* What depends on the place where the agent runs. Absolute paths. */
+/* The absolute paths that depend on where the agent runs. */
 struct setup_place {
     const char *folder;    /* the folder of the configuration and of the agent's certificate */
     const char *state_dir; /* NULL: the service's folders */

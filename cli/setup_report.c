@@ -1,5 +1,5 @@
 /*
- * What `holdfast setup` prints when it has done its work: see setup.h.
+ * The report of `holdfast setup` at its end: see setup.h.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -41,12 +41,20 @@ static size_t width_of(uint32_t code_point)
     return width < 0 ? 1 : (size_t)width;
 }
 
+/* Returns whether the character is one of Unicode's spaces (category Zs) other than U+0020. */
+static bool is_other_space(uint32_t code_point)
+{
+    return code_point == 0x00A0 || code_point == 0x1680 ||
+           (code_point >= 0x2000 && code_point <= 0x200A) || code_point == 0x202F ||
+           code_point == 0x205F || code_point == 0x3000;
+}
+
 /* Reads the character at *text and goes on to the next one. Returns false at the end. Two spaces
- * stand between two columns, so a space behind a space is written as `␣`: no name can look like
- * several columns. */
+ * stand between two columns. So that no name looks like several columns, a space behind a space is
+ * written as `␣`, and so is each other character that looks like a space. */
 static bool next_glyph(const char *start, const char **text, struct glyph *glyph)
 {
-    static const char second_space[] = "␣";
+    static const char visible_space[] = "␣";
 
     if (**text == '\0') {
         return false;
@@ -54,8 +62,9 @@ static bool next_glyph(const char *start, const char **text, struct glyph *glyph
     struct hfi_utf8 read = hfi_utf8_next(*text, strnlen(*text, HFI_UTF8_MAX));
 
     *glyph = (struct glyph){*text, read.size, width_of(read.code_point)};
-    if (**text == ' ' && *text != start && (*text)[-1] == ' ') {
-        *glyph = (struct glyph){second_space, sizeof(second_space) - 1, 1};
+    if (is_other_space(read.code_point) ||
+        (**text == ' ' && *text != start && (*text)[-1] == ' ')) {
+        *glyph = (struct glyph){visible_space, sizeof(visible_space) - 1, 1};
     }
     *text += read.size;
     return true;

@@ -4,7 +4,8 @@
  * The caller first passes each row to table_measure(), calls table_fit(), and then writes the
  * titles and the rows. On a terminal, table_fit() makes columns narrower until a row fits into a
  * line; a text that is longer than its column ends with `…`. Elsewhere every text is whole, because
- * the reader may be a program. Of several spaces in a row, all but the first are written as `␣`.
+ * the reader may be a program. Of several spaces in a row, all but the first are written as `␣`,
+ * and so is each other character that looks like a space.
  */
 #ifndef HOLDFAST_CLI_TABLE_H
 #define HOLDFAST_CLI_TABLE_H

@@ -117,7 +117,7 @@ static int batch_run(const struct top_settings *settings, bool json)
     return error != 0 ? cli_fail("top", "asking the agent", error) : CLI_OK;
 }
 
-/* What the command line says. */
+/* The options of the command line. */
 struct top_arguments {
     bool batch;
     bool once;

@@ -1,5 +1,6 @@
 /*
- * What `holdfast top` shows: the lines above the tables, a whole screen, and what keys do.
+ * The text of `holdfast top`: the lines above the tables, and a whole screen. And its keys: each
+ * changes what the screen shows.
  *
  * These functions are pure: they ask nobody, and need no terminal. top_screen.c puts the lines on a
  * terminal, and passes the keys on.
@@ -19,7 +20,7 @@
 static const int64_t top_delay_ns_min = 100000000;
 static const int64_t top_delay_ns_max = INT64_C(24) * 3600 * 1000000000;
 
-/* What is known now. */
+/* The last reading, and the state of the next one. */
 struct top_news {
     const struct top_reading *reading; /* the last one that succeeded; NULL: none yet */
     int64_t now_ns;                    /* CLOCK_BOOTTIME */
@@ -28,7 +29,7 @@ struct top_news {
     int64_t asked_ns;                  /* since when the agent is being asked; 0: it is not */
 };
 
-/* What the user has chosen. */
+/* The choices of the user. */
 struct top_ui {
     enum top_view view;
     enum top_order orders[TOP_VIEW_COUNT];

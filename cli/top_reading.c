@@ -423,7 +423,8 @@ void top_reading_finish(struct top_reading *reading, const struct top_reading *b
 
 /* ---- asking ---- */
 
-/* What the callbacks get: the reading, and the first error of a callback that returns nothing. */
+/* The argument of the callbacks: the reading, and the first error of a callback that returns
+ * nothing. */
 struct top_asking {
     struct top_reading *reading;
     int error;

@@ -82,9 +82,10 @@ struct top_reading *top_reading_create(int64_t now_ns) __attribute__((warn_unuse
 /* reading may be NULL. */
 void top_reading_destroy(struct top_reading *reading);
 
-/* What the callbacks of hf_status(), hf_facts() and hf_list() do. The status comes first, then the
- * facts, then the locks. A result other than 0 is an HF_E..., or TOP_FULL if the reading has
- * TOP_LOCKS_MAX locks. now_ns of top_reading_lock() is the time now; `info` is older by its age. */
+/* The callbacks of hf_status(), hf_facts() and hf_list() call these functions. The status comes
+ * first, then the facts, then the locks. A result other than 0 is an HF_E..., or TOP_FULL if the
+ * reading has TOP_LOCKS_MAX locks. now_ns of top_reading_lock() is the time now; `info` is older
+ * by its age. */
 enum { TOP_FULL = 1 };
 int top_reading_status(struct top_reading *reading, const struct hf_status *status)
     __attribute__((warn_unused_result));

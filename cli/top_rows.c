@@ -363,8 +363,8 @@ const char *top_view_word(enum top_view view)
     return words[view];
 }
 
-/* What a row is sorted by: rows with higher numbers come first, the second number counts if the
- * first ones are equal. */
+/* Rows are sorted by these numbers. Rows with higher numbers come first; the second number counts
+ * if the first ones are equal. */
 struct top_rank {
     int64_t first;
     int64_t second;

@@ -91,7 +91,7 @@ one_host() {
     if [[ $(id -u) == 0 ]]; then says 'users = daemon'; fi
 }
 
-# What is missing or forbidden ends setup before it has written anything.
+# If a tool is missing or a folder is forbidden, setup ends before it has written anything.
 without() {
     local before
     mkdir "$dir/alone" "$dir/closed"

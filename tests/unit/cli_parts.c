@@ -266,6 +266,7 @@ START_TEST(test_table)
         {"日本語", 0, "日本語  a\n"},         /* 2 columns each */
         {"Ze\u0301ro", 0, "Ze\u0301ro  a\n"}, /* the accent has no column of its own */
         {"x  y   z", 0, "x ␣y ␣␣z  a\n"},
+        {"x\u00A0\u3000y", 0, "x␣␣y  a\n"},
         {"abcdefgh", 5, "abcd…  a\n"},
         {"日本語", 5, "日本…  a\n"},
         {"日本語", 4, "日…   a\n"}, /* the second one has no room */

@@ -227,3 +227,18 @@ void run_await_lines(struct run *run, size_t count)
         }
     }
 }
+
+void run_until_closed(const char *line, size_t count)
+{
+    struct run run;
+    struct ran ran;
+
+    run_start(&run, "", line);
+    run_await_lines(&run, count);
+    /* No more output follows, so only poll() shows that the reader has closed its end. */
+    close(run.out_fd);
+    run.out_fd = dup(run.err_fd);
+    run_finish(&run, &ran);
+    ck_assert_int_eq(ran.status, 0);
+    ck_assert_str_eq(ran.err, "");
+}

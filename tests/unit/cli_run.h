@@ -45,6 +45,10 @@ void run_finish(struct run *run, struct ran *out);
 /* Calls run_start() and run_finish(). */
 void run_command(const char *fake, const char *line, struct ran *out);
 
+/* Starts a command that prints again and again, and closes its stdout after `count` lines. The
+ * command must end with status 0 and say nothing. */
+void run_until_closed(const char *line, size_t count);
+
 /* Waits until the fake library's log contains `part`. */
 void run_await_log(const struct run *run, const char *part);
 

@@ -96,7 +96,7 @@ START_TEST(test_full)
 }
 END_TEST
 
-/* What the record says of a cell is what a later run knows of it: the voters, and no other host. */
+/* A later run reads of the cell only what the record says: its name, its users and its voters. */
 START_TEST(test_record)
 {
     struct setup_cell cell = {.name = "prod", .users = "alice, @ops"};

@@ -114,7 +114,7 @@ START_TEST(test_rate)
 }
 END_TEST
 
-/* What another host reported is as old as its age says. */
+/* A report of another host is as old as its age says. */
 START_TEST(test_rate_of_old_reports)
 {
     struct top_reading *reading = next_of(NULL, 10 * second_ns, "a", 100, second_ns / 2);
