@@ -242,10 +242,10 @@ static void take_send(struct driver *driver, struct action_send *send)
     if (send->message.kind == MESSAGE_HEARTBEAT) {
         driver_gossip_owned(driver, &send->message);
     }
-    if (send->to < config->voter_count) {
-        to = config->voters[send->to];
-    } else if (send->to == ACTION_STRANGER) {
+    if (send->to == ACTION_STRANGER) {
         to = send->message.as.refused.agent;
+    } else if ((send->to & ACTION_VOTER) != 0) {
+        to = config->voters[send->to & ~(uint32_t)ACTION_VOTER];
     } else {
         to = *quorum_agent_name(config->quorum, send->to);
     }

@@ -193,7 +193,7 @@ static void flush(struct world *world, uint32_t node)
 {
     struct host_model *host = &world->hosts[node];
     for (uint32_t i = 0; i < host->actions.count; i++) {
-        cell_send(world->cell, node, host->actions.items[i].as.send.to,
+        cell_send(world->cell, node, host->actions.items[i].as.send.to & ~(uint32_t)ACTION_VOTER,
                   &host->actions.items[i].as.send.message);
     }
     host->actions.count = 0;

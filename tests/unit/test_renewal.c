@@ -58,7 +58,7 @@ static uint64_t sent(uint32_t voter)
         ck_assert(epoch == 4 || (asks_epoch && epoch == 0));
         ck_assert_uint_eq(action->as.send.message.as.renew.rules, 4711);
         ck_assert_str_eq(action->as.send.message.as.renew.advertise, "tcp://10.0.0.1:7411");
-        if (action->as.send.to == voter) {
+        if (action->as.send.to == (ACTION_VOTER | voter)) {
             id = action->as.send.message.as.renew.renewal_id;
         }
     }

@@ -16,8 +16,8 @@ struct agents {
     uint16_t *heads;        /* the first entry of each hash bucket */
     uint32_t head_count;
     uint32_t count;
-    /* the entry at which agents_guest() looks first, counted from the end of the voters */
-    uint32_t guest_next;
+    uint32_t guest_next;                    /* the entry at which agents_guest() looks first */
+    uint16_t of_voters[MESSAGE_VOTERS_MAX]; /* the entry of each voter */
 };
 
 struct agents *agents_lay_out(struct arena *arena, const struct quorum_limits *limits)
@@ -42,7 +42,8 @@ void agents_init(struct quorum *quorum)
     for (uint32_t i = 0; i < quorum->config->voter_count; i++) {
         uint32_t index = 0;
         bool made = agents_make(quorum, &quorum->config->voters[i], &index);
-        HF_CHECK(made && index == i);
+        HF_CHECK(made);
+        quorum->agents->of_voters[i] = (uint16_t)index;
     }
 }
 
@@ -79,7 +80,37 @@ bool agents_find(const struct quorum *quorum, const struct message_agent *name, 
 
 bool agents_voter(const struct quorum *quorum, const struct message *message, uint32_t *voter)
 {
-    return agents_find(quorum, &message->from, voter) && *voter < quorum->config->voter_count;
+    uint32_t index = 0;
+    *voter = agents_find(quorum, &message->from, &index) ? agents_as_voter(quorum, index)
+                                                         : quorum->config->voter_count;
+    return *voter < quorum->config->voter_count;
+}
+
+bool agents_proposer(const struct quorum *quorum, const struct message *message, uint64_t ballot,
+                     uint32_t *voter)
+{
+    return agents_voter(quorum, message, voter) &&
+           (ballot & 0xffff) == quorum->config->ballot_ids[*voter];
+}
+
+uint32_t agents_of_voter(const struct quorum *quorum, uint32_t voter)
+{
+    HF_CHECK(voter < quorum->config->voter_count);
+    return quorum->agents->of_voters[voter];
+}
+
+uint32_t agents_as_voter(const struct quorum *quorum, uint32_t index)
+{
+    uint32_t voter = 0;
+    while (voter < quorum->config->voter_count && quorum->agents->of_voters[voter] != index) {
+        voter++;
+    }
+    return voter;
+}
+
+struct message *agents_send_voter(struct quorum *quorum, uint32_t voter, enum message_kind kind)
+{
+    return step_send(quorum, agents_of_voter(quorum, voter), kind);
 }
 
 /* Gives the entry to the agent of that name. */
@@ -117,17 +148,16 @@ bool agents_make(struct quorum *quorum, const struct message_agent *name, uint32
 bool agents_guest(struct quorum *quorum, const struct message_agent *name, uint32_t *index)
 {
     struct agents *agents = quorum->agents;
-    uint32_t voters = quorum->config->voter_count;
-    uint32_t others = agents->count - voters;
     if (agents_find(quorum, name, index) || agents->count < quorum->config->limits.agents / 4 * 3) {
         return agents_make(quorum, name, index);
     }
-    for (uint32_t i = 0; i < others; i++) {
-        uint32_t at = voters + (agents->guest_next + i) % others;
-        if (reaction_agent_is_unknown(quorum, at)) {
+    for (uint32_t i = 0; i < agents->count; i++) {
+        uint32_t at = (agents->guest_next + i) % agents->count;
+        if (agents_as_voter(quorum, at) == quorum->config->voter_count &&
+            reaction_agent_is_unknown(quorum, at)) {
             forget(agents, at);
             take(quorum, at, name);
-            agents->guest_next = at - voters + 1;
+            agents->guest_next = at + 1;
             *index = at;
             return true;
         }

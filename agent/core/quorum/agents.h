@@ -1,11 +1,11 @@
 /*
  * The table of agents. It gives an index to each agent name that this voter has met. Other modules
- * keep the index instead of the name, and use it as the index of their own tables.
+ * keep the index instead of the name, and use it as the index of their own tables. A voter has two
+ * indexes: as an agent in this table, and as a voter among the cell's voters.
  *
- * Invariants: the voters come first, in the order of the configuration, so a voter's index in the
- * table is its index among the voters. An index keeps its name for as long as any module knows
- * something of that agent. The table never shrinks. If the table is full, a call returns false;
- * that is no error of the program.
+ * Invariants: each voter of the cell has an entry. An index keeps its name for as long as any
+ * module knows something of that agent, or the agent is a voter. The table never shrinks. If the
+ * table is full, a call returns false; that is no error of the program.
  *
  * Strangers: without TLS anybody can invent agent names. Once the table is three-quarters full, an
  * agent that announces itself may take over an entry of which only the name is known. So invented
@@ -35,8 +35,21 @@ bool agents_make(struct quorum *quorum, const struct message_agent *name, uint32
  * before the step uses any agent's index. */
 bool agents_guest(struct quorum *quorum, const struct message_agent *name, uint32_t *index)
     __attribute__((warn_unused_result));
-/* Sets *voter to the index of the voter that sent the message. Returns false if no voter sent
- * it. */
+
+/* ---- Voters ---- */
+
+/* Sets *voter to the index among the voters of the voter that sent the message. Returns false if no
+ * voter sent it. */
 bool agents_voter(const struct quorum *quorum, const struct message *message, uint32_t *voter);
+/* As agents_voter(). Returns false also if the ballot is not that voter's own. */
+bool agents_proposer(const struct quorum *quorum, const struct message *message, uint64_t ballot,
+                     uint32_t *voter);
+/* The index in the table of that voter. */
+uint32_t agents_of_voter(const struct quorum *quorum, uint32_t voter);
+/* The index among the voters of the agent with that index in the table; voter_count if the agent is
+ * no voter. */
+uint32_t agents_as_voter(const struct quorum *quorum, uint32_t index);
+/* As step_send(), to a voter. */
+struct message *agents_send_voter(struct quorum *quorum, uint32_t voter, enum message_kind kind);
 
 #endif

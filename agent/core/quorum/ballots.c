@@ -31,7 +31,8 @@ struct ballots *ballots_lay_out(struct arena *arena)
 
 static uint64_t own_ballot(const struct quorum *quorum)
 {
-    return (uint64_t)quorum->ballots->round << 16 | (quorum->config->self + 1);
+    return (uint64_t)quorum->ballots->round << 16 |
+           quorum->config->ballot_ids[quorum->config->self];
 }
 
 static uint64_t weight(const struct message_agent *voter, uint32_t partition)
@@ -225,7 +226,8 @@ static void ask_voter(struct quorum *quorum, uint32_t voter)
             prepare_at(quorum, step_now_ns(quorum));
             return;
         }
-        struct message_prepare *prepare = &step_send(quorum, voter, MESSAGE_PREPARE)->as.prepare;
+        struct message_prepare *prepare =
+            &agents_send_voter(quorum, voter, MESSAGE_PREPARE)->as.prepare;
         prepare->ballot = ballot;
         for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
             if (quorum->ballots->of[p].ballot == ballot &&
@@ -533,7 +535,7 @@ void ballots_round_age(struct quorum *quorum, const struct voters_round *round)
 static bool is_notified(const struct quorum *quorum, uint32_t agent)
 {
     int64_t seen_ns = sessions_seen_ns(quorum, agent);
-    return agent == quorum->config->self ||
+    return agent == agents_of_voter(quorum, quorum->config->self) ||
            step_now_ns(quorum) - seen_ns <= rules_long_ns(quorum, quorum->config->session_ttl_ns);
 }
 

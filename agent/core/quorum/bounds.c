@@ -218,9 +218,10 @@ static uint32_t wrong_generation(const struct quorum *quorum, const struct messa
         return 0;
     }
     for (uint32_t i = 0; i < hello->rules.voter_count; i++) {
-        uint32_t voter = 0;
-        if (agents_find(quorum, &hello->rules.voters[i], &voter) &&
-            voter < quorum->config->voter_count &&
+        uint32_t agent = 0;
+        bool known = agents_find(quorum, &hello->rules.voters[i], &agent);
+        uint32_t voter = known ? agents_as_voter(quorum, agent) : quorum->config->voter_count;
+        if (voter < quorum->config->voter_count &&
             hello->members[i].generation > quorum->bounds->generations[voter] + GENERATIONS_FREE) {
             return hello->members[i].generation;
         }

@@ -304,16 +304,17 @@ static void fill(const struct quorum *quorum, uint32_t voter, struct message_hel
 
 static void send_hello(struct quorum *quorum, uint32_t voter)
 {
-    struct message_hello *hello = &step_send(quorum, voter, MESSAGE_HELLO)->as.hello;
+    struct message_hello *hello = &agents_send_voter(quorum, voter, MESSAGE_HELLO)->as.hello;
     fill(quorum, voter, hello);
 }
 
 void members_answer(struct quorum *quorum, uint32_t agent, const struct message_hello *asked)
 {
-    bool voter = agent < quorum->config->voter_count;
-    enum message_kind kind = voter ? MESSAGE_HELLO : MESSAGE_HELLO_ACK;
+    uint32_t voter = agents_as_voter(quorum, agent);
+    bool votes = voter < quorum->config->voter_count;
+    enum message_kind kind = votes ? MESSAGE_HELLO : MESSAGE_HELLO_ACK;
     struct message_hello *hello = &step_send(quorum, agent, kind)->as.hello;
-    fill(quorum, agent, hello);
+    fill(quorum, voter, hello);
     hello->answer = true;
     hello->echo = asked != NULL ? asked->incarnation : 0;
 }
@@ -530,23 +531,24 @@ void members_hello(struct quorum *quorum, const struct message *message)
 {
     const struct message_hello *hello = &message->as.hello;
     uint32_t agent = 0;
+    uint32_t voter = 0;
     if (memcmp(&message->from, &quorum->config->voters[quorum->config->self],
                sizeof(message->from)) == 0) {
         return;
     }
-    if (!agents_voter(quorum, message, &agent)) {
+    if (!agents_voter(quorum, message, &voter)) {
         if (!hello->answer && agents_guest(quorum, &message->from, &agent)) {
             members_answer(quorum, agent, hello);
         }
         return;
     }
-    struct member *member = &quorum->members->of[agent];
+    struct member *member = &quorum->members->of[voter];
     member->differs = contradicts(quorum, message, &member->differs_logged);
     if (!member->differs) {
-        note_voter(quorum, agent, message);
+        note_voter(quorum, voter, message);
     }
     if (!hello->answer) {
-        members_answer(quorum, agent, hello);
+        members_answer(quorum, agents_of_voter(quorum, voter), hello);
     }
 }
 

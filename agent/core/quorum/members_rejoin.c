@@ -111,7 +111,8 @@ static void ask(struct quorum *quorum)
         if (voter == quorum->config->self || (rejoin->promised_all >> voter & 1) != 0) {
             continue;
         }
-        struct message_prepare *prepare = &step_send(quorum, voter, MESSAGE_PREPARE)->as.prepare;
+        struct message_prepare *prepare =
+            &agents_send_voter(quorum, voter, MESSAGE_PREPARE)->as.prepare;
         prepare->ballot = rejoin->ballot;
         prepare->rejoin = true;
         memset(&prepare->partitions, 0xff, sizeof(prepare->partitions));

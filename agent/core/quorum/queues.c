@@ -35,8 +35,9 @@ static uint32_t first_asked(const struct quorum *quorum, const struct operation 
     uint32_t voters = quorum->config->voter_count;
     for (uint32_t at = operation->first; at != NONE; at = quorum->queues->requests[at].next) {
         const struct queued_request *request = &quorum->queues->requests[at];
-        if (request->outcome == OUTCOME_GRANT && request->agent < voters) {
-            return request->relay == ACTION_NO_RELAY ? request->agent : request->relay;
+        uint32_t voter = agents_as_voter(quorum, request->agent);
+        if (request->outcome == OUTCOME_GRANT && voter < voters) {
+            return request->relay == ACTION_NO_RELAY ? voter : request->relay;
         }
     }
     return (quorum->config->self + 1 + operation->partition % (voters - 1)) % voters;
@@ -76,7 +77,7 @@ static uint8_t spared(const struct quorum *quorum, const struct operation *opera
 static struct message_accept *send_accept(struct quorum *quorum, const struct operation *operation,
                                           uint32_t voter)
 {
-    struct message_accept *accept = &step_send(quorum, voter, MESSAGE_ACCEPT)->as.accept;
+    struct message_accept *accept = &agents_send_voter(quorum, voter, MESSAGE_ACCEPT)->as.accept;
     accept->order = operation->order;
     step_lock_name(quorum, operation->name, &accept->name);
     record_to_value(quorum, &operation->value, &accept->value);
@@ -93,7 +94,7 @@ static void send_round(struct quorum *quorum, struct operation *operation, uint8
             continue;
         }
         if (operation->state == OPERATION_READING) {
-            struct message_read *read = &step_send(quorum, voter, MESSAGE_READ)->as.read;
+            struct message_read *read = &agents_send_voter(quorum, voter, MESSAGE_READ)->as.read;
             read->ballot = operation->order.ballot;
             step_lock_name(quorum, operation->name, &read->name);
         } else {

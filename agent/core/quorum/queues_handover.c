@@ -32,7 +32,8 @@ static void pass_on(struct quorum *quorum, const struct operation *operation,
                     const struct queued_request *request, uint32_t voter)
 {
     int64_t waited_ms = (step_now_ns(quorum) - request->arrived_ns) / MS_NS;
-    struct message_acquire *acquire = &step_send(quorum, voter, MESSAGE_ACQUIRE)->as.acquire;
+    struct message_acquire *acquire =
+        &agents_send_voter(quorum, voter, MESSAGE_ACQUIRE)->as.acquire;
     acquire->agent = *agents_name(quorum, request->agent);
     acquire->epoch = request->epoch;
     acquire->request_id = request->id;

@@ -104,7 +104,7 @@ static bool pass_on(struct quorum *quorum, const struct message *message,
         owner == quorum->config->self || !voters_heartbeats_arrive(quorum, owner)) {
         return false;
     }
-    struct message *passed = step_send(quorum, owner, message->kind);
+    struct message *passed = agents_send_voter(quorum, owner, message->kind);
     memcpy(&passed->as, &message->as, MESSAGE_BASE_SIZE - offsetof(struct message, as));
     return true;
 }

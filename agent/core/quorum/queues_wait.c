@@ -117,9 +117,10 @@ static uint8_t relay_for(const struct quorum *quorum, uint32_t agent)
 {
     uint32_t voters = quorum->config->voter_count;
     uint32_t first = (uint32_t)(step_random(quorum) % voters);
+    uint32_t not_by = agents_as_voter(quorum, agent);
     for (uint32_t i = 0; i < voters; i++) {
         uint32_t voter = (first + i) % voters;
-        if (voter != quorum->config->self && voter != agent &&
+        if (voter != quorum->config->self && voter != not_by &&
             voters_heartbeats_arrive(quorum, voter)) {
             return (uint8_t)voter;
         }

@@ -118,6 +118,10 @@ struct quorum *quorum_init(void *memory, const struct quorum_config *config, str
     struct arena arena = {.base = memory};
     struct quorum *quorum = lay_out(&arena, &config->limits);
     *quorum->config = *config;
+    for (uint32_t i = 0; i < config->voter_count; i++) {
+        bool first = config->ballot_ids[i] == 0;
+        quorum->config->ballot_ids[i] = first ? (uint16_t)(i + 1) : config->ballot_ids[i];
+    }
     quorum->names = names;
     sessions_init(quorum);
     step_init(quorum);

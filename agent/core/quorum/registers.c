@@ -268,19 +268,11 @@ void registers_promise_one(struct quorum *quorum, uint32_t partition, uint64_t b
     registers_promise(quorum, &partitions, ballot);
 }
 
-/* Returns whether the message may propose under that ballot: it comes from a voter, and the ballot
- * is that voter's own. */
-static bool from_proposer(const struct quorum *quorum, const struct message *message,
-                          uint64_t ballot, uint32_t *voter)
-{
-    return agents_voter(quorum, message, voter) && (ballot & 0xffff) == *voter + 1;
-}
-
 void registers_prepare(struct quorum *quorum, const struct message *message)
 {
     const struct message_prepare *prepare = &message->as.prepare;
     uint32_t voter = 0;
-    if (!from_proposer(quorum, message, prepare->ballot, &voter)) {
+    if (!agents_proposer(quorum, message, prepare->ballot, &voter)) {
         return;
     }
     struct message_promise answer = {.ballot = prepare->ballot};
@@ -309,14 +301,14 @@ void registers_prepare(struct quorum *quorum, const struct message *message)
     if (any) {
         registers_promise(quorum, &raised, prepare->ballot);
     }
-    step_send(quorum, voter, MESSAGE_PROMISE)->as.promise = answer;
+    agents_send_voter(quorum, voter, MESSAGE_PROMISE)->as.promise = answer;
 }
 
 void registers_read(struct quorum *quorum, const struct message *message)
 {
     const struct message_read *read = &message->as.read;
     uint32_t voter = 0;
-    if (!from_proposer(quorum, message, read->ballot, &voter)) {
+    if (!agents_proposer(quorum, message, read->ballot, &voter)) {
         return;
     }
     uint32_t partition = names_partition(read->name.bytes, read->name.length);
@@ -324,7 +316,7 @@ void registers_read(struct quorum *quorum, const struct message *message)
     if (read->ballot > promised) {
         registers_promise_one(quorum, partition, read->ballot);
     }
-    struct message_read_value *answer = &step_send(quorum, voter, MESSAGE_VALUE)->as.value;
+    struct message_read_value *answer = &agents_send_voter(quorum, voter, MESSAGE_VALUE)->as.value;
     answer->ballot = read->ballot;
     answer->name = read->name;
     answer->checkpoint = quorum->registers->partitions[partition].checkpoint;
@@ -359,7 +351,7 @@ void registers_accept(struct quorum *quorum, const struct message *message)
 {
     const struct message_accept *accept = &message->as.accept;
     uint32_t voter = 0;
-    if (!from_proposer(quorum, message, accept->order.ballot, &voter)) {
+    if (!agents_proposer(quorum, message, accept->order.ballot, &voter)) {
         return;
     }
     uint32_t partition = names_partition(accept->name.bytes, accept->name.length);
@@ -367,7 +359,7 @@ void registers_accept(struct quorum *quorum, const struct message *message)
     struct message_accepted answer = {.order = accept->order, .name = accept->name};
     if (accept->order.ballot < promised) {
         answer.higher = promised;
-        step_send(quorum, voter, MESSAGE_ACCEPTED)->as.accepted = answer;
+        agents_send_voter(quorum, voter, MESSAGE_ACCEPTED)->as.accepted = answer;
         return;
     }
     const struct record *record = registers_find_named(quorum, &accept->name);
@@ -388,7 +380,7 @@ void registers_accept(struct quorum *quorum, const struct message *message)
         answer.full = !accept_value(quorum, accept);
     }
     if (!accept->chosen) {
-        step_send(quorum, voter, MESSAGE_ACCEPTED)->as.accepted = answer;
+        agents_send_voter(quorum, voter, MESSAGE_ACCEPTED)->as.accepted = answer;
     }
 }
 

@@ -223,7 +223,7 @@ void sessions_renew(struct quorum *quorum, const struct message *message)
 static void answer(struct quorum *quorum, uint32_t voter, enum message_kind kind,
                    const struct message_session *session, int64_t wait_ns)
 {
-    struct message_session_answer *out = &step_send(quorum, voter, kind)->as.session_answer;
+    struct message_session_answer *out = &agents_send_voter(quorum, voter, kind)->as.session_answer;
     out->agent = session->agent;
     out->epoch = session->epoch;
     out->yes = wait_ns == 0;

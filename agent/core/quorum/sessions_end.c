@@ -33,7 +33,7 @@ static void ask(struct quorum *quorum, struct session *agent, enum message_kind 
         if ((agent->mask >> voter & 1) != 0) {
             continue;
         }
-        struct message_session *session = &step_send(quorum, voter, kind)->as.session;
+        struct message_session *session = &agents_send_voter(quorum, voter, kind)->as.session;
         session->agent = *agents_name(quorum, (uint32_t)(agent - quorum->sessions->of));
         session->epoch = agent->target;
     }

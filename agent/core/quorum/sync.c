@@ -72,7 +72,7 @@ static struct message_synced *answer(struct quorum *quorum, uint32_t voter,
                                      const struct message_sync *request, uint32_t *index,
                                      enum message_synced_kind kind)
 {
-    struct message_synced *synced = &step_send(quorum, voter, MESSAGE_SYNCED)->as.synced;
+    struct message_synced *synced = &agents_send_voter(quorum, voter, MESSAGE_SYNCED)->as.synced;
     synced->what = request->what;
     synced->partition = request->partition;
     synced->kind = (uint8_t)kind;
@@ -174,7 +174,8 @@ static void ask(struct quorum *quorum, struct exchange *exchange)
     exchange->answers = 0;
     exchange->resend_ns = step_now_ns(quorum) + pause_ns(quorum, exchange);
     step_schedule(quorum, exchange->resend_ns);
-    struct message_sync *message = &step_send(quorum, exchange->voter, MESSAGE_SYNC)->as.sync;
+    struct message_sync *message =
+        &agents_send_voter(quorum, exchange->voter, MESSAGE_SYNC)->as.sync;
     message->what = exchange->what;
     message->partition = exchange->partition;
     message->id = exchange->id;

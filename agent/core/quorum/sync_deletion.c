@@ -96,7 +96,7 @@ void sync_checkpoint(struct quorum *quorum, const struct message *message)
 {
     const struct message_delete *asked = &message->as.checkpoint;
     uint32_t voter = 0;
-    if (!agents_voter(quorum, message, &voter) || (asked->ballot & 0xffff) != voter + 1 ||
+    if (!agents_proposer(quorum, message, asked->ballot, &voter) ||
         asked->checkpoint.order.ballot != asked->ballot) {
         return;
     }
@@ -121,7 +121,7 @@ void sync_checkpoint(struct quorum *quorum, const struct message *message)
             message_partition_add(&quorum->sync->behind, p);
         }
     }
-    step_send(quorum, voter, MESSAGE_CHECKPOINTED)->as.checkpointed = answer;
+    agents_send_voter(quorum, voter, MESSAGE_CHECKPOINTED)->as.checkpointed = answer;
 }
 
 /* Returns whether the register is deleted: the listing lacked it, and the checkpoint covers it. */
@@ -180,7 +180,8 @@ static void send_round(struct quorum *quorum)
     struct checkpoints *checkpoints = &quorum->sync->checkpoints;
     for (uint32_t voter = 0; voter < quorum->config->voter_count; voter++) {
         if ((checkpoints->mask >> voter & 1) == 0) {
-            step_send(quorum, voter, MESSAGE_CHECKPOINT)->as.checkpoint = checkpoints->asked;
+            agents_send_voter(quorum, voter, MESSAGE_CHECKPOINT)->as.checkpoint =
+                checkpoints->asked;
         }
     }
     checkpoints->next_ns = step_now_ns(quorum) + RESEND_MS * MS_NS;

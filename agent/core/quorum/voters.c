@@ -225,7 +225,7 @@ static void send(struct quorum *quorum)
     for (uint32_t voter = 0; voter < quorum->config->voter_count; voter++) {
         if (voter != quorum->config->self) {
             heartbeat.echo = quorum->voters->others[voter].number;
-            step_send(quorum, voter, MESSAGE_HEARTBEAT)->as.heartbeat = heartbeat;
+            agents_send_voter(quorum, voter, MESSAGE_HEARTBEAT)->as.heartbeat = heartbeat;
         }
     }
 }

@@ -61,7 +61,7 @@ static void send_to(struct renewal *renewal, uint32_t voter, uint64_t id, struct
     HF_CHECK(actions->count < actions->capacity);
     struct action *action = &actions->items[actions->count++];
     action->kind = ACTION_SEND;
-    action->as.send.to = voter;
+    action->as.send.to = ACTION_VOTER | voter;
     action->as.send.relay = ACTION_NO_RELAY;
     action->as.send.later = false;
     message_copy(&action->as.send.message, &renewal->header);

@@ -67,9 +67,12 @@ struct quorum_limits {
 struct quorum_config {
     struct quorum_limits limits;
     uint32_t membership;
-    uint32_t voter_count; /* 1, 3, 5 or 7 */
-    uint32_t self;        /* index in voters; voter ids in ballots are index + 1 */
+    uint32_t voter_count;                            /* 1, 3, 5 or 7 */
+    uint32_t self;                                   /* index in voters */
     struct message_agent voters[MESSAGE_VOTERS_MAX]; /* the same order at every voter */
+    /* The numbers of the voters in their ballots. No two voters that the cell ever had share one.
+     * 0: the voter has been there from the beginning, and its number is its index + 1. */
+    uint16_t ballot_ids[MESSAGE_VOTERS_MAX];
     uint64_t store_id[2];
     bool rejoin; /* the store must start over, and has not done so yet; this is durable */
     int64_t session_ttl_ns;

@@ -17,6 +17,8 @@ enum {
     /* In action_send.to, instead of an agent's index: the message goes to the agent named in
      * as.refused.agent, for which the table of agents has no room. */
     ACTION_STRANGER = 0x7fffffff,
+    /* In action_send.to, together with a voter's index: the message goes to that voter. */
+    ACTION_VOTER = 0x40000000,
     ACTION_NO_RELAY = 0xff,
 };
 
@@ -67,7 +69,9 @@ enum action_kind {
 };
 
 struct action_send {
-    uint32_t to;   /* an agent's index (see quorum_agent_name()); voters have the lowest indexes */
+    /* an agent's index (see quorum_agent_name()), or ACTION_VOTER | the index of a voter, or
+     * ACTION_STRANGER */
+    uint32_t to;
     uint8_t relay; /* the voter that passes the message on, or ACTION_NO_RELAY */
     bool later;    /* not urgent: the driver may send it some milliseconds later, with others */
     struct message message;
