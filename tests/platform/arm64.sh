@@ -41,6 +41,7 @@ takes MADV_WIPEONFORK and does nothing"
     "region_file: holes that are filled: qemu takes MADV_POPULATE_WRITE and does nothing"
     "cli_lock: orphans that are waited for, and signals that the command is started to ignore: qemu \
 refuses PR_SET_CHILD_SUBREAPER, and forgets such signals when a program starts"
+    "cli_setup: a program that is missing: qemu's posix_spawn() reports no error"
     "cluster_hostile, cluster_borrowed: descriptors that a client sends unasked: qemu leaves them open"
     "cluster_closer: the process that closes them: qemu refuses PR_SET_CHILD_SUBREAPER"
     "cluster_guard_deaths: qemu refuses PR_SET_CHILD_SUBREAPER"

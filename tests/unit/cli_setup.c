@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "../emulation.h"
 #include "../suite_main.h"
 #include "setup_cell.h"
 #include "setup_file.h"
@@ -250,7 +251,9 @@ START_TEST(test_tool)
     ck_assert_int_eq(tool_run(dies, NULL, said), 137);
     ck_assert_int_eq(tool_run(talks, NULL, said), 0);
     ck_assert_uint_eq(strlen(said), TOOL_SAID_MAX - 1);
-    ck_assert_int_eq(tool_run(none, NULL, said), -1);
+    if (orphans_are_adopted("cli_setup", "posix_spawn() reports no missing program here")) {
+        ck_assert_int_eq(tool_run(none, NULL, said), -1);
+    }
 }
 END_TEST
 
