@@ -52,6 +52,7 @@ struct agent_disk;    /* driver/disk.c */
 struct files;         /* observe/files.c */
 struct judgement_log; /* observe/judge.c */
 struct keeper;        /* run/keeper.c */
+struct leftovers;     /* serve/leftovers.c */
 struct loop;          /* run/loop.c */
 struct memory;        /* serve/memory.c */
 struct peers;         /* peers/private.h */
@@ -105,6 +106,7 @@ struct agent {
     struct peers *peers;   /* NULL: this agent does not listen */
     struct keeper *keeper; /* NULL: the keeper does not run */
     struct memory *memory;
+    struct leftovers *leftovers;
     struct regions *regions;
     struct agent_clients *clients;
     struct processes *processes;

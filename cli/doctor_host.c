@@ -29,6 +29,8 @@ enum {
 };
 
 static const int64_t ttl_default_ns = 5000000000;
+/* The agent looks for leftovers once a minute, so a removal that is later than this fails. */
+static const int64_t leftovers_late_ns = 120000000000;
 
 /* ---- the socket ---- */
 
@@ -144,6 +146,38 @@ void doctor_look_at_clock(struct doctor *doctor)
 
 /* ---- shared memory ---- */
 
+/* Reports what agents with replaced stores left in /dev/shm. The agent removes it when nobody can
+ * need it any more (OPERATIONS.md, "Room in /dev/shm"). */
+static void look_at_leftovers(struct doctor *doctor)
+{
+    const struct fact *left = doctor_fact(doctor, NULL, "leftovers");
+    const struct fact *goes = doctor_fact(doctor, NULL, "leftovers_go_ns");
+    int64_t mib = (doctor_value(doctor, NULL, "leftovers_size", 0) + MIB - 1) / MIB;
+    char when[TEXT_DURATION_SIZE];
+    struct finding *finding;
+
+    if (left == NULL) {
+        return;
+    }
+    if (goes != NULL && goes->value > -leftovers_late_ns) {
+        doctor_find(doctor, FINDING_OK, "memory", NULL,
+                    "%" PRId64 " MiB are left of a replaced store (%s); the agent removes them in "
+                    "%s",
+                    mib, left->text, text_duration(when, goes->value > 0 ? goes->value : 0));
+        return;
+    }
+    finding = doctor_find(
+        doctor, FINDING_WARN, "memory", NULL,
+        "%" PRId64 " MiB are left of a replaced store (%s); the agent %s", mib, left->text,
+        goes != NULL ? "cannot remove them" : "cannot know whether an agent goes on with them");
+    doctor_advise(finding, "no regions but those of the store in use",
+                  goes != NULL
+                      ? "see which process keeps that folder, or what lies in it: "
+                        "OPERATIONS.md, Room in /dev/shm"
+                      : "an agent in another time namespace left them: if it does not come "
+                        "back, remove that folder as root");
+}
+
 void doctor_look_at_memory(struct doctor *doctor)
 {
     struct statvfs room;
@@ -191,6 +225,7 @@ void doctor_look_at_memory(struct doctor *doctor)
         doctor_find(doctor, FINDING_OK, "memory", NULL, "%" PRId64 " MiB are free in /dev/shm",
                     free_mib);
     }
+    look_at_leftovers(doctor);
 }
 
 /* ---- the disk ---- */

@@ -200,10 +200,11 @@ static const char *const closes[] = {"clone",
 /* The calls that io/region/remover.c makes besides those in `closes`: it opens, empties, removes
  * and makes files, and sends. */
 static const char *const removes[] = {
-    "open",      "openat",       "fstat",     "fstat64", "newfstatat", "fstatat64",   "statx",
-    "ftruncate", "ftruncate64",  "fallocate", "unlink",  "unlinkat",   "rmdir",       "mkdir",
-    "mkdirat",   "mmap",         "mmap2",     "munmap",  "brk",        "pread64",     "flock",
-    "prctl",     "rt_sigaction", "sendmsg",   "geteuid", "geteuid32",  "futex_time64"};
+    "open",    "openat",    "fstat",        "fstat64",   "newfstatat",   "fstatat64",
+    "statx",   "ftruncate", "ftruncate64",  "fallocate", "unlink",       "unlinkat",
+    "rmdir",   "mkdir",     "mkdirat",      "mmap",      "mmap2",        "munmap",
+    "brk",     "pread64",   "flock",        "prctl",     "rt_sigaction", "sendmsg",
+    "geteuid", "geteuid32", "futex_time64", "getdents64"};
 
 static const int families[] = {AF_UNIX, AF_INET, AF_INET6, AF_NETLINK /* for getaddrinfo() */};
 

@@ -25,6 +25,7 @@
 #include "proto/check.h"
 #include "proto/wire.h"
 #include "serve/clients.h"
+#include "serve/leftovers.h"
 #include "serve/regions.h"
 #include "turn.h"
 
@@ -155,6 +156,20 @@ static void add_memory(const struct agent *agent, struct hfi_facts_builder *buil
     add_number(builder, "shm_size", to_int64(size));
     add_number(builder, "shm_used", to_int64(used));
     add_room(builder, "shm_free", regions_view(agent, 0).fd);
+}
+
+/* Adds what agents with replaced stores left in /dev/shm: the memory, and when the last of it
+ * goes. */
+static void add_leftovers(const struct agent *agent, struct hfi_facts_builder *builder)
+{
+    const struct leftovers_view view = leftovers_view(agent);
+    if (view.count > 0) {
+        add(builder, NULL, "leftovers", view.count, view.folder);
+        add_number(builder, "leftovers_size", to_int64(view.bytes));
+    }
+    if (view.count > 0 && view.last_ns != INT64_MAX) {
+        add_number(builder, "leftovers_go_ns", view.last_ns - clock_boottime_ns());
+    }
 }
 
 /* Adds those clients of the previous agent of which this agent cannot know whether they live: their
@@ -370,6 +385,7 @@ size_t facts_write(struct agent *agent, uint64_t request, unsigned char *buffer)
     add_configuration(agent, &builder);
     log_clock(agent, &builder);
     add_memory(agent, &builder);
+    add_leftovers(agent, &builder);
     add_unknown(agent, &builder);
     add_limits(agent, &builder);
     add_disk(agent, &builder);

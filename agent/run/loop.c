@@ -30,6 +30,7 @@
 #include "run/keeper.h"
 #include "run/start.h"
 #include "serve/clients.h"
+#include "serve/leftovers.h"
 #include "serve/processes.h"
 #include "serve/regions.h"
 #include "serve/serve.h"
@@ -305,6 +306,7 @@ static void upkeep(struct agent *agent, int64_t now_ns)
     look_at_rate(agent);
     peers_look(agent);
     regions_look(agent);
+    leftovers_look(agent, now_ns);
     files_look(agent);
     if (agent->loop->stops_ns == 0) {
         door_look(agent, &agent->loop->door_logged);

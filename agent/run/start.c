@@ -117,6 +117,8 @@ static int open_lease_page(struct agent *agent)
                     "/dev/shm%s/lease: %s; expected room for a file of this user, mode 0600",
                     memory_folder(agent), strerror(errno));
     }
+    agent->lease_file.grace_ns = agent->config.grace_ns;
+    agent->lease_file.space = clock_space();
     return AGENT_EXIT_OK;
 }
 

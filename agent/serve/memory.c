@@ -15,13 +15,16 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "io/clock.h"
 #include "io/region.h"
 #include "observe/log.h"
 
@@ -29,6 +32,8 @@ enum {
     OPEN_FIRST_MS = 5000,  /* after this time the log names the cause of the wait */
     OPEN_LATER_MS = 10000, /* after this further time the agent exits, before TimeoutStartSec
                             * (systemd/) is over */
+    LOCKED_MS = 5000,      /* after this time the agent exits, because the folder stays locked */
+    PAUSE_MS = 20,         /* the pause between two tries to lock it */
     SWEEP_MAX = 1 << 16,
 };
 
@@ -129,6 +134,53 @@ static void log_wait(const struct agent *agent)
     log_end(&line);
 }
 
+/* Opens the folder, and waits if another process keeps /dev/shm locked. */
+static int open_folder(struct agent *agent)
+{
+    agent->memory->fd = try_open(agent, OPEN_FIRST_MS);
+    if (agent->memory->fd < 0 && errno == ETIMEDOUT) {
+        log_wait(agent);
+        agent->memory->fd = try_open(agent, OPEN_LATER_MS);
+    } else if (agent->memory->fd < 0 && (errno == ETOOMANYREFS || errno == EAGAIN)) {
+        agent->memory->fd = try_open(agent, OPEN_LATER_MS);
+    }
+    return agent->memory->fd < 0 ? log_why_not(agent, errno) : check_folder(agent);
+}
+
+/* Returns whether the folder is still there under its name. An agent with another store may have
+ * removed it after this agent had opened it (serve/leftovers.h). */
+static bool is_named(const struct agent *agent)
+{
+    char path[REMOVER_PATH_MAX];
+    struct stat named;
+    struct stat opened;
+    snprintf(path, sizeof(path), "/dev/shm%s", agent->memory->folder);
+    return fstat(agent->memory->fd, &opened) == 0 && lstat(path, &named) == 0 &&
+           opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
+}
+
+/* Opens the folder and locks it for the life of this agent. */
+static int open_locked(struct agent *agent)
+{
+    int64_t end_ns = clock_boottime_ns() + LOCKED_MS * INT64_C(1000000);
+    for (;;) {
+        int code = open_folder(agent);
+        if (code != AGENT_EXIT_OK ||
+            (flock(agent->memory->fd, LOCK_EX | LOCK_NB) == 0 && is_named(agent))) {
+            return code;
+        }
+        close(agent->memory->fd);
+        agent->memory->fd = -1;
+        if (clock_boottime_ns() > end_ns) {
+            return fail(agent, AGENT_EXIT_UNAVAILABLE,
+                        "/dev/shm%s: cannot be locked: another agent serves it or removes it, or "
+                        "an agent that was killed has not ended yet (fuser -v names the process)",
+                        agent->memory->folder);
+        }
+        (void)!poll(NULL, 0, PAUSE_MS);
+    }
+}
+
 int memory_open(struct agent *agent)
 {
     agent->memory = calloc(1, sizeof(*agent->memory));
@@ -142,14 +194,7 @@ int memory_open(struct agent *agent)
                     "holdfastd-rm could not be started: allow this user more processes (TasksMax, "
                     "ulimit -u), or give the agent more memory");
     }
-    agent->memory->fd = try_open(agent, OPEN_FIRST_MS);
-    if (agent->memory->fd < 0 && errno == ETIMEDOUT) {
-        log_wait(agent);
-        agent->memory->fd = try_open(agent, OPEN_LATER_MS);
-    } else if (agent->memory->fd < 0 && (errno == ETOOMANYREFS || errno == EAGAIN)) {
-        agent->memory->fd = try_open(agent, OPEN_LATER_MS);
-    }
-    return agent->memory->fd < 0 ? log_why_not(agent, errno) : check_folder(agent);
+    return open_locked(agent);
 }
 
 void memory_close(struct agent *agent)
@@ -247,7 +292,7 @@ static uint32_t space_of(const struct agent *agent, const char *own_name)
     return space < agent->config.namespace_count ? space : HOST_NAMESPACES_MAX;
 }
 
-static bool is_region(const char *name)
+bool memory_is_region(const char *name)
 {
     const char *dot = strchr(name, '.');
     return dot != NULL && dot != name && strspn(dot + 1, "0123456789abcdef") == 16 &&
@@ -265,7 +310,7 @@ void memory_remove_stale(struct agent *agent, enum remover_kind kind, memory_is_
     }
     for (unsigned i = 0; i < SWEEP_MAX && (entry = readdir(folder)) != NULL; i++) {
         uint32_t space = space_of(agent, entry->d_name);
-        if (is_region(entry->d_name) && !is_open(agent, space, entry->d_name)) {
+        if (memory_is_region(entry->d_name) && !is_open(agent, space, entry->d_name)) {
             memory_remove(agent, space, kind, entry->d_name);
         }
     }

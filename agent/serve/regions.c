@@ -43,6 +43,7 @@
 #include "observe/log.h"
 #include "proto/check.h"
 #include "serve/anew.h"
+#include "serve/leftovers.h"
 #include "serve/memory.h"
 #include "serve/prolong.h"
 #include "serve/respite.h"
@@ -140,7 +141,7 @@ bool regions_create(struct agent *agent)
     for (uint32_t i = 0; agent->regions != NULL && i < HOST_NAMESPACES_MAX; i++) {
         region_file_init(&agent->regions->files[i]);
     }
-    return agent->regions != NULL;
+    return agent->regions != NULL && leftovers_create(agent);
 }
 
 void regions_close_files(struct agent *agent)
@@ -154,6 +155,7 @@ void regions_close_files(struct agent *agent)
 
 void regions_destroy(struct agent *agent)
 {
+    leftovers_destroy(agent);
     if (agent->regions != NULL) {
         regions_close_files(agent);
         free(agent->regions);
@@ -485,7 +487,9 @@ static bool make_all(struct agent *agent)
 
 int regions_make(struct agent *agent)
 {
+    leftovers_clear(agent); /* there may be no room before that */
     if (!make_all(agent)) {
+        leftovers_explain(agent);
         return AGENT_EXIT_UNAVAILABLE;
     }
     for (uint32_t i = 0; i < agent->config.namespace_count; i++) {

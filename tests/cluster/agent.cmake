@@ -2,7 +2,8 @@
 if(TARGET holdfastd)
     foreach(name hostile daemon flood rubbish borrowed closer shared_memory spoilt begun_anew account
                  life costly page_never_comes pidfds rings sleepers subuids
-                 mappings kept_locks own_folder remover unread which_agent guard_deaths why users ended)
+                 mappings kept_locks own_folder remover unread which_agent guard_deaths why users ended
+                 leftovers)
         add_cluster_test(${name})
     endforeach()
     target_link_libraries(test_cluster_hostile PRIVATE hf_proto)

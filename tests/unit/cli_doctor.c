@@ -115,6 +115,12 @@ static const struct {
     {"voters=uuu,flush_worst_ns=2100000000", 2, "flush        of the agent's own"},
     {"voters=uuu,flush_pending_ns=3000000000", 2, "flush        one is under way, for 3.0 s"},
     {"voters=uuu,shm_used=1048576", 1, "memory       64512 KiB of the regions have no memory"},
+    {"voters=uuu,leftovers=1,leftovers_size=28000000", 1,
+     "memory       27 MiB are left of a replaced store (/dev/shm/holdfast.dev.dev.0f); the agent "
+     "cannot know"},
+    {"voters=uuu,leftovers=1,leftovers_size=28000000,leftovers_go_ns=-130000000000", 1,
+     "memory       27 MiB are left of a replaced store (/dev/shm/holdfast.dev.dev.0f); the agent "
+     "cannot remove"},
     {"voters=uuu,clients=3500", 1, "clients      3500 of 4096"},
     {"voters=uuu,clients=4000", 2, "clients      4000 of 4096"},
     {"voters=uuu,descriptors_used=19500", 2, "descriptors  19500 of 20000"},
@@ -167,6 +173,20 @@ START_TEST(each_thing_that_is_wrong_is_found)
     ck_assert_msg(strstr(ran.out, expected) != NULL, "%s: %s", expected, ran.out);
     ck_assert_ptr_nonnull(strstr(ran.out, "  expected"));
     ck_assert_ptr_nonnull(strstr(ran.out, "  remedy"));
+}
+END_TEST
+
+/* The agent removes them by itself, so nothing is wrong. */
+START_TEST(leftovers_that_go)
+{
+    struct ran ran;
+
+    run_doctor("voters=uuu,leftovers=1,leftovers_size=28000000,leftovers_go_ns=12000000000", "",
+               &ran);
+    ck_assert_int_eq(ran.status, 0);
+    ck_assert_ptr_nonnull(strstr(ran.out, "ok     memory       27 MiB are left of a replaced store "
+                                          "(/dev/shm/holdfast.dev.dev.0f); the agent removes them "
+                                          "in 12.0 s\n"));
 }
 END_TEST
 
@@ -257,6 +277,7 @@ int main(void)
     tcase_add_test(tcase, all_is_well);
     tcase_add_loop_test(tcase, each_thing_that_is_wrong_is_found, 0,
                         (int)(sizeof wrongs / sizeof wrongs[0]));
+    tcase_add_test(tcase, leftovers_that_go);
     tcase_add_test(tcase, remedies_lead_out);
     tcase_add_test(tcase, without_an_agent);
     tcase_add_test(tcase, a_socket_that_is_none);

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "../suite_main.h"
@@ -257,6 +258,60 @@ START_TEST(another_session_has_nothing_of_it)
 }
 END_TEST
 
+/* ---- the page as another agent reads it ---- */
+
+static bool read_past(struct lease_file_past *past)
+{
+    const struct lease_file_room room = {.kept = KEPT, .delays = DELAYS, .regions = REGIONS};
+    return lease_file_read(folder_fd, page, &room, past);
+}
+
+START_TEST(what_another_agent_reads)
+{
+    struct lease_file_past past;
+    begin();
+    file.grace_ns = 600;
+    file.space = 44;
+    ck_assert(read_past(&past)); /* no session yet */
+    ck_assert_uint_eq(past.record.epoch, 0);
+    promise(3, 1000);
+    atomic_store(&file.delays_ms[DELAYS - 1], 7000);
+    promise(3, 2000);
+    kill_it();
+    ck_assert(read_past(&past));
+    ck_assert_uint_eq(past.record.epoch, 3);
+    ck_assert_uint_eq(past.record.boot_id[0], 7);
+    ck_assert_int_eq(past.record.deadline_ns, 2000);
+    ck_assert_int_eq(past.grace_ns, 600);
+    ck_assert_uint_eq(past.space, 44);
+    ck_assert_int_eq(past.delay_ms, 7000);
+    /* Meanwhile an agent ran whose release does not know the notes. */
+    write_deadline(openat(folder_fd, page, O_WRONLY | O_CLOEXEC), 3000);
+    ck_assert(read_past(&past));
+    ck_assert_int_eq(past.record.deadline_ns, 3000);
+    ck_assert_int_eq(past.delay_ms, -1);
+    begin(); /* reading has changed nothing */
+    ck_assert_int_eq(found.deadline_ns, 3000);
+    kill_it();
+}
+END_TEST
+
+START_TEST(what_another_agent_does_not_read)
+{
+    struct lease_file_past past;
+    begin();
+    promise(3, 1000);
+    kill_it();
+    ck_assert(read_past(&past));
+    ck_assert_int_eq(fchmodat(folder_fd, page, 0644, 0), 0);
+    ck_assert(!read_past(&past));
+    ck_assert_int_eq(unlinkat(folder_fd, page, 0), 0);
+    ck_assert(!read_past(&past));
+    ck_assert_int_eq(symlinkat("lease", folder_fd, page), 0);
+    ck_assert(!read_past(&past));
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("lease file");
@@ -271,5 +326,7 @@ int main(void)
     tcase_add_test(tests, lock_delays_are_not_lost_between_two_promises);
     tcase_add_loop_test(tests, where_they_lie_elsewhere_nothing_is_found, 0, 2);
     tcase_add_test(tests, another_session_has_nothing_of_it);
+    tcase_add_test(tests, what_another_agent_reads);
+    tcase_add_test(tests, what_another_agent_does_not_read);
     return suite_main("lease_file", tests);
 }

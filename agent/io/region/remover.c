@@ -1,6 +1,7 @@
 /* The process that removes regions: see io/remover.h. */
 #include "io/remover.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -29,6 +30,8 @@
 enum {
     OPENED = 255,  /* an order to open a folder, which is not a removal */
     REACHED = 254, /* an order to touch an object's pages, which is not a removal either */
+    LISTED = 253,  /* an order to list folders of /dev/shm */
+    LEFT = 252,    /* an order to remove an agent's folder; no agent counts this removal */
     PAGE = 4096,
     LOOK_MS = 20, /* the pause between two looks at a child that may be stuck */
     NOBODY = REMOVER_SPACES,
@@ -39,11 +42,11 @@ enum {
 };
 
 /* An order of the agent to the process. With OPENED the agent also sends the socket for the answer,
- * and the lock. */
+ * and the lock; with REACHED and LISTED the socket; with LEFT the folder, which is locked. */
 struct remover_order {
     uint64_t size;
     uint32_t space;
-    uint32_t kind; /* enum remover_kind, OPENED, REACHED */
+    uint32_t kind; /* enum remover_kind, OPENED, REACHED, LISTED, LEFT */
     char path[REMOVER_PATH_MAX];
 };
 
@@ -166,6 +169,7 @@ static void remove_folder(const struct remover_order *order)
     int fd = open(object, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd >= 0) {
         leave_object(order, fd);
+        close(fd); /* so that the memory is free when the folder is gone */
     }
     /* A previous agent's child may keep the folder's lock while it waits for the object's lock. So
      * rmdir(), which needs the lock of the agent's folder as well, comes only after unlink(). */
@@ -220,11 +224,53 @@ static void reach(const struct remover_order *order)
     }
 }
 
+/* Adds the folder to the list, if it is one of this user. */
+static void list_one(DIR *shm, const char *name, size_t prefix, struct remover_list *list)
+{
+    struct stat status;
+    size_t length = strlen(name + prefix);
+    if (length < REMOVER_ENDING_MAX &&
+        fstatat(dirfd(shm), name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(status.st_mode) &&
+        status.st_uid == geteuid()) {
+        memcpy(list->endings[list->count++], name + prefix, length + 1);
+    }
+}
+
+/* Lists folders of /dev/shm. Unlike the other calls here, a list that waits for the lock of
+ * /dev/shm can be killed. So such a child ends with this process, and the next agent leaves none
+ * behind either. */
+static void list_folders(const struct remover_order *order, int answer)
+{
+    static const char shm_path[] = "/dev/shm/";
+    const char *prefix = order->path + strlen(shm_path);
+    const struct dirent *entry;
+    struct remover_list list = {.count = 0};
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    DIR *shm = strncmp(order->path, shm_path, strlen(shm_path)) == 0 ? opendir(shm_path) : NULL;
+    while (shm != NULL && list.count < REMOVER_LISTED_MAX && (entry = readdir(shm)) != NULL) {
+        if (strncmp(entry->d_name, prefix, strlen(prefix)) == 0) {
+            list_one(shm, entry->d_name, strlen(prefix), &list);
+        }
+    }
+    if (shm != NULL) {
+        closedir(shm);
+        (void)!beside_send(answer, &list, sizeof(list), NULL, 0);
+    }
+}
+
+/* Removes the folder of an agent. The kernel lets the folder go only if it is empty. */
+static void remove_agent(const struct remover_order *order, int folder)
+{
+    if (unlinkat(folder, "lease", 0) == 0 || errno == ENOENT) {
+        (void)rmdir(order->path);
+    }
+}
+
 /* ---- the process ---- */
 
 struct remover_child {
     pid_t pid;
-    uint32_t space; /* NOBODY: the child opens a folder */
+    uint32_t space; /* NOBODY: the child does not remove a region */
 };
 
 static struct {
@@ -255,6 +301,7 @@ static void on_end(pid_t pid)
     own.child_count = kept;
 }
 
+/* answer: the socket or the folder that came with the order; -1: none did. */
 __attribute__((noreturn)) static void be_child(const struct remover_order *order, int answer)
 {
     close(BESIDE_FD); /* otherwise the agent would not notice the end of the process */
@@ -262,6 +309,10 @@ __attribute__((noreturn)) static void be_child(const struct remover_order *order
         open_folder(order, answer);
     } else if (order->kind == REACHED) {
         reach(order);
+    } else if (order->kind == LISTED) {
+        list_folders(order, answer);
+    } else if (order->kind == LEFT) {
+        remove_agent(order, answer);
     } else if (order->kind == REMOVER_FLAT) {
         remove_flat(order);
     } else {
@@ -343,7 +394,7 @@ __attribute__((noreturn)) static void end(void)
 static bool is_sound(const struct remover_order *order)
 {
     return memchr(order->path, '\0', sizeof(order->path)) != NULL &&
-           (order->kind >= REACHED ? order->space == NOBODY : order->space < REMOVER_SPACES);
+           (order->kind >= LEFT ? order->space == NOBODY : order->space < REMOVER_SPACES);
 }
 
 /* Opens a folder or touches pages in a child. An agent that starts sends this order first, and
@@ -369,8 +420,11 @@ static void take_order(void)
         end();
     }
     if (size == (ssize_t)sizeof(order) && is_sound(&order)) {
-        if (order.kind < REACHED) {
+        if (order.kind < LEFT) {
             own.jobs[own.job_count++] = order;
+        } else if (order.kind < REACHED) {
+            /* If no child can be made now, the agent orders it again later. */
+            (void)(own.child_count < REMOVER_CHILDREN && start_child(&order, fds[0]));
         } else {
             open_in_child(&order, fds[0]);
         }
@@ -436,10 +490,10 @@ static bool say(struct remover *remover, uint32_t space, uint32_t kind, const ch
     struct remover_order order = {.size = size, .space = space, .kind = kind};
     HF_CHECK(strlen(path) < sizeof(order.path));
     memcpy(order.path, path, strlen(path) + 1);
-    /* An order with descriptors comes from an agent that starts, which has time to try again. */
+    /* OPENED and REACHED come from an agent that starts, which has time to try again. */
     bool sent = !remover->ended &&
-                (count > 0 ? send_in_time(remover->fd, &order, sizeof(order), fds, count)
-                           : beside_send(remover->fd, &order, sizeof(order), NULL, 0));
+                (kind >= REACHED ? send_in_time(remover->fd, &order, sizeof(order), fds, count)
+                                 : beside_send(remover->fd, &order, sizeof(order), fds, count));
     if (sent || remover->ended) {
         return sent;
     }
@@ -525,6 +579,40 @@ bool remover_reaches(struct remover *remover, const char *path, uint64_t size)
     bool reached = !said || is_reached(ends[0]);
     close(ends[0]);
     return reached;
+}
+
+int remover_list(struct remover *remover, const char *prefix)
+{
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
+        return -1;
+    }
+    bool said = say(remover, NOBODY, LISTED, prefix, 0, &ends[1], 1);
+    close(ends[1]);
+    if (!said) {
+        close(ends[0]);
+        ends[0] = -1;
+    }
+    return ends[0];
+}
+
+int remover_listed(int listing, struct remover_list *list)
+{
+    int fds[BESIDE_FDS];
+    ssize_t size = beside_receive(listing, list, sizeof(*list), fds);
+    if (size < 0 && (errno == EAGAIN || errno == EINTR)) {
+        return 0;
+    }
+    bool sound = size == (ssize_t)sizeof(*list) && list->count <= REMOVER_LISTED_MAX;
+    for (uint32_t i = 0; sound && i < list->count; i++) {
+        sound = memchr(list->endings[i], '\0', REMOVER_ENDING_MAX) != NULL;
+    }
+    return sound ? 1 : -1;
+}
+
+bool remover_remove_agent(struct remover *remover, const char *path, int folder)
+{
+    return say(remover, NOBODY, LEFT, path, 0, &folder, 1);
 }
 
 bool remover_remove(struct remover *remover, uint32_t space, enum remover_kind kind,

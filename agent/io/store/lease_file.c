@@ -23,6 +23,10 @@ struct lease_file_content {
 struct lease_file_shared {
     struct lease_file_content record;
     _Atomic int64_t noted_ns; /* the deadline for which kept[] is valid */
+    /* Written before the deadline, by releases that know them. In a page of another release they
+     * are 0. */
+    _Atomic int64_t lasting_ns; /* the grace period, and 1 */
+    _Atomic uint64_t space;
     _Alignas(64) struct host_kept kept[];
 };
 _Static_assert(sizeof(struct host_kept) == 32, "what is kept of a request is 32 bytes");
@@ -258,8 +262,10 @@ void lease_file_write(struct lease_file *file, const struct lease_record *record
     if (!same_session(&begun, record)) {
         write_record(file->disk, record);
     }
+    /* seq_cst, these and the next: see write_record() */
+    atomic_store(&file->shared->lasting_ns, file->grace_ns + 1);
+    atomic_store(&file->shared->space, file->space);
     if (file->kept != NULL) {
-        /* seq_cst: see write_record() */
         atomic_store(&file->shared->noted_ns, record->deadline_ns);
     }
     if (file->noted != NULL) {
@@ -270,6 +276,73 @@ void lease_file_write(struct lease_file *file, const struct lease_record *record
     }
     write_record(&file->shared->record, record);
 }
+
+/* ---- the page of another agent ---- */
+
+/* Opens the page for reading. Returns -1 if it is not a file of this user alone. */
+static int open_page(int folder, const char *name)
+{
+    struct stat status;
+    int fd = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd >= 0 && (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) ||
+                    status.st_uid != geteuid() || (status.st_mode & 07777) != 0600)) {
+        close(fd);
+        fd = -1;
+    }
+    return fd;
+}
+
+/* Returns the longest lock-delay that the page notes for that deadline; -1: it has no notes for
+ * it. */
+static int64_t longest_delay_ms(int fd, const struct lease_file_room *room, int64_t deadline_ns)
+{
+    struct lease_file_delays noted;
+    uint16_t delays_ms[512];
+    int64_t longest_ms = 0;
+    size_t done = 0;
+    off_t at = (off_t)delays_offset(room);
+    if (pread(fd, &noted, sizeof(noted), at) != (ssize_t)sizeof(noted) ||
+        noted.count != room->delays || !is_stamped(noted.noted_ns, deadline_ns)) {
+        return -1;
+    }
+    at += (off_t)sizeof(noted);
+    while (done < room->delays) {
+        size_t left = room->delays - done;
+        size_t count = left < sizeof(delays_ms) / sizeof(delays_ms[0])
+                           ? left
+                           : sizeof(delays_ms) / sizeof(delays_ms[0]);
+        ssize_t size = (ssize_t)(count * sizeof(delays_ms[0]));
+        if (pread(fd, delays_ms, (size_t)size, at + (off_t)(done * sizeof(delays_ms[0]))) != size) {
+            return -1;
+        }
+        for (size_t i = 0; i < count; i++) {
+            longest_ms = delays_ms[i] > longest_ms ? delays_ms[i] : longest_ms;
+        }
+        done += count;
+    }
+    return longest_ms;
+}
+
+bool lease_file_read(int folder, const char *name, const struct lease_file_room *room,
+                     struct lease_file_past *past)
+{
+    struct lease_file_shared page;
+    int fd = open_page(folder, name);
+    bool read = fd >= 0 && pread(fd, &page, sizeof(page), 0) == (ssize_t)sizeof(page);
+    *past = (struct lease_file_past){.grace_ns = -1, .delay_ms = -1};
+    if (read && page.record.magic == LEASE_MAGIC) {
+        read_record(&page.record, &past->record);
+        past->grace_ns = atomic_load(&page.lasting_ns) - 1;
+        past->space = atomic_load(&page.space);
+        past->delay_ms = longest_delay_ms(fd, room, past->record.deadline_ns);
+    }
+    if (fd >= 0) {
+        close(fd);
+    }
+    return read;
+}
+
+/* ---- the number of the last commit ---- */
 
 uint64_t lease_file_commit(const struct lease_file *file)
 {

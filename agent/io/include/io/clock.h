@@ -23,6 +23,11 @@ uint64_t clock_random(void);
 /* Writes the kernel's boot id to out. Returns false if it cannot be read. */
 bool clock_boot_id(uint8_t out[16]) __attribute__((warn_unused_result));
 
+/* Returns the number of the time namespace whose CLOCK_BOOTTIME this process reads; 0 if the kernel
+ * has no time namespaces, or does not say. The clocks of two time namespaces may differ by any
+ * amount. */
+uint64_t clock_space(void);
+
 /*
  * Sets *ppm to how much faster (positive) or slower (negative) the kernel runs its clocks than the
  * hardware, in millionths (adjtimex(2)). Returns false if that is not known.

@@ -20,6 +20,9 @@
  * may not know the present lock of each slot, so no session goes on with it. Older releases kept
  * that number in the regions' headers, where every client can write.
  *
+ * Beside the deadline the page has the grace period and the time namespace of the agent that wrote
+ * it. So another agent can tell when the session is over (lease_file_read()).
+ *
  * No client maps this memory. Each release added its part behind those of older releases, so every
  * release finds its own parts.
  */
@@ -55,6 +58,8 @@ struct lease_file {
                                        * lease_file_share() returned that deadline in *found */
     bool regions_count; /* the agent that wrote that deadline also wrote the notes of the regions */
     struct lease_file_room room;
+    int64_t grace_ns; /* what lease_file_write() writes beside each deadline; set by the caller */
+    uint64_t space;   /* as grace_ns: the clock_space() of this process */
 };
 
 struct lease_record {
@@ -88,6 +93,20 @@ void lease_file_note_commit(struct lease_file *file, uint64_t commit);
 
 /* Writes the last deadline to the file, and closes the file and the page. */
 void lease_file_close(struct lease_file *file);
+
+/* What the page of another agent says about its last session. */
+struct lease_file_past {
+    struct lease_record record; /* epoch 0: the page has no session */
+    int64_t grace_ns;           /* -1: not known */
+    uint64_t space;             /* the clock_space() of the agent that wrote the deadline */
+    int64_t delay_ms;           /* the longest lock-delay that is noted; -1: not known */
+};
+
+/* Reads the page of that name in folder, which no agent serves, without changing it. kept and
+ * delays: the sizes of the parts before and of the lock-delays. Returns false if there is no such
+ * page of this user. */
+bool lease_file_read(int folder, const char *name, const struct lease_file_room *room,
+                     struct lease_file_past *past) __attribute__((warn_unused_result));
 
 /* Records a deadline of an epoch. Called before a client receives that deadline. */
 void lease_file_write(struct lease_file *file, const struct lease_record *record);

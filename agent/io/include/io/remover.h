@@ -30,6 +30,8 @@ enum {
     REMOVER_CHILDREN = 64,
     REMOVER_WAITING = 1024, /* the most removals that may wait */
     REMOVER_PATH_MAX = 256,
+    REMOVER_LISTED_MAX = 32, /* the most folders that one list names */
+    REMOVER_ENDING_MAX = 40, /* room for what follows the prefix in a folder's name */
 };
 
 /* The kind of file that a removal removes. A file of another user is left alone. */
@@ -67,6 +69,27 @@ int remover_open_folder(struct remover *remover, const char *path, int lock, int
  * Returns true if all pages were touched, or the object is missing or too small.
  */
 bool remover_reaches(struct remover *remover, const char *path, uint64_t size)
+    __attribute__((warn_unused_result));
+
+/* Folders of this user in /dev/shm whose names begin with a prefix: the rest of each name. */
+struct remover_list {
+    uint32_t count;
+    char endings[REMOVER_LISTED_MAX][REMOVER_ENDING_MAX];
+};
+
+/* Orders a list of the folders of this user whose paths begin with `prefix`, a path below /dev/shm.
+ * Does not block. Returns the descriptor for remover_listed(), which the caller closes; -1: try
+ * again later. */
+int remover_list(struct remover *remover, const char *prefix) __attribute__((warn_unused_result));
+/* Takes the list, without blocking. Returns 1 if it is there, 0 if it may still come, and -1 if it
+ * will not come. */
+int remover_listed(int listing, struct remover_list *list) __attribute__((warn_unused_result));
+
+/* Orders the removal of an agent's folder in which nothing but the lease page is left. Does not
+ * block. folder: its descriptor, on which the caller has a flock(); the lock goes on until the
+ * removal is done, even if the caller closes the descriptor. Returns false if the order could not
+ * be given. */
+bool remover_remove_agent(struct remover *remover, const char *path, int folder)
     __attribute__((warn_unused_result));
 
 /* Orders the removal of an object, which happens later. Does not block. `size` is for
