@@ -212,8 +212,21 @@ static void say_breaker(struct inquiry *inquiry, const char *agent, int64_t uid)
     }
 }
 
-/* Appends why a lock-delay keeps the lock closed: how the lock's last hold on this host ended, if
- * the region has a note of that end. Otherwise appends a text without the reason. */
+/* Appends how long ago the last hold ended, and notes that time in the reason.
+ * Any process of the namespace may have written at_ns. */
+static void say_ago(struct inquiry *inquiry, int64_t at_ns)
+{
+    int64_t now_ns = boottime_ns();
+    if (at_ns > 0 && at_ns <= now_ns) {
+        inquiry->reason.since_ns = now_ns - at_ns;
+        say(inquiry, ", ");
+        say_duration(inquiry, inquiry->reason.since_ns);
+        say(inquiry, " ago");
+    }
+}
+
+/* Appends why a lock-delay keeps the lock closed: how the lock's last hold on this host ended and
+ * when, if the region has a note of that end. Otherwise appends a text without the reason. */
 static void say_closing(struct inquiry *inquiry)
 {
     const struct binding *binding = atomic_load(&inquiry->lock->binding);
@@ -236,8 +249,9 @@ static void say_closing(struct inquiry *inquiry)
         break;
     default:
         say(inquiry, "its last holder vanished, or its hold was ended");
-        break;
+        return;
     }
+    say_ago(inquiry, ending.at_ns);
 }
 
 /* Appends why the hold ended. */

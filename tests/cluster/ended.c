@@ -4,6 +4,7 @@
  * lock` must print it in a line. The agent's log and metric report the same reason.
  */
 #include "../suite_main.h"
+#include "actor.h"
 #include "agent_process.h"
 #include "holdfast/admin.h"
 #include "require.h"
@@ -171,6 +172,33 @@ START_TEST(closed_behind_a_broken_hold)
     REQUIRE(strstr(reason.text, "closed for another ") == reason.text &&
                 strstr(reason.text, expected) != NULL,
             "%s", reason.text);
+    const char *ago = strstr(reason.text, expected) + strlen(expected);
+    REQUIRE(strncmp(ago, ", ", 2) == 0 && strstr(ago, " s ago") != NULL, "%s", reason.text);
+    ck_assert(reason.since_ns >= 0 && reason.since_ns < GUARD_MS * MS);
+}
+END_TEST
+
+/* A process of this host dies, and leaves the lock closed for its lock-delay. */
+START_TEST(closed_behind_a_dead_process)
+{
+    struct actor holder;
+    struct hf_reason reason = HF_REASON_INIT;
+    actor_ready(&holder, agents[HERE].socket);
+    ck_assert_int_eq(actor_open(&holder, 0, "job", GUARD_MS), 0);
+    ck_assert_int_eq(actor_acquire(&holder, 0, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
+    actor_kill(&holder);
+    int64_t killed_ns = boottime_now();
+    ck_assert_int_eq(hf_open(client, "job", NULL, &lock), 0);
+    while (reason.kind != HF_WHY_CLOSED) {
+        REQUIRE(boottime_now() < killed_ns + GUARD_MS * MS, "%s", reason.text);
+        ck_assert_int_eq(hf_why(lock, &reason), 0);
+        sleep_ms(10);
+    }
+    REQUIRE(strstr(reason.text, ": the process that held it ended, 0.") != NULL ||
+                reason.since_ns >= 1000 * MS,
+            "%s", reason.text);
+    ck_assert_int_ge(reason.since_ns, 0);
+    ck_assert_int_le(reason.since_ns, boottime_now() - killed_ns + 1000 * MS);
 }
 END_TEST
 
@@ -356,6 +384,7 @@ int main(void)
     tcase_add_checked_fixture(tests, start, stop);
     tcase_add_test(tests, broken_from_another_host);
     tcase_add_test(tests, closed_behind_a_broken_hold);
+    tcase_add_test(tests, closed_behind_a_dead_process);
     tcase_add_test(tests, broken_on_the_same_host);
     tcase_add_loop_test(tests, a_limit, 0, 2);
     tcase_add_test(tests, the_agent_is_gone);
