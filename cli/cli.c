@@ -52,6 +52,19 @@ int cli_fail(const char *where, const char *what, int error)
     return fail_because(where, what, error, hf_strerror(error));
 }
 
+int cli_fail_call(const char *where, const char *what, int error)
+{
+    const char *text = hf_error_text(NULL);
+
+    if (error == HF_ENOMEM || text[0] == '\0') {
+        return cli_fail(where, what, error);
+    }
+    fprintf(stderr, "holdfast %s: ", where);
+    (void)text_write_clean(stderr, text, LINE_MAX_BYTES);
+    fputc('\n', stderr);
+    return cli_exit_code(error);
+}
+
 int cli_usage_error(const char *where, const char *format, ...)
 {
     va_list arguments;

@@ -53,6 +53,13 @@ int cli_exit_code(int error);
  */
 int cli_fail(const char *where, const char *what, int error);
 
+/*
+ * Like cli_fail(), for the error of the library's call that failed last in this thread: writes the
+ * library's sentence about that failure (hf_error_text), which has the name. The command itself may
+ * lack memory between two calls, so for HF_ENOMEM this function does what cli_fail() does.
+ */
+int cli_fail_call(const char *where, const char *what, int error);
+
 /* Writes a line about a wrong command line to stderr, and returns CLI_USAGE. `where` is the command
  * word, or NULL for the program itself. */
 int cli_usage_error(const char *where, const char *format, ...)

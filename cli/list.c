@@ -325,7 +325,7 @@ int command_ls(struct cli *cli, int argc, char **argv)
     list.json = cli->json;
     error = list_run(client, prefix, order, &list);
     hf_disconnect(client);
-    return error != 0 ? cli_fail("ls", prefix[0] == '\0' ? "listing" : prefix, error) : CLI_OK;
+    return error != 0 ? cli_fail_call("ls", prefix[0] == '\0' ? "listing" : prefix, error) : CLI_OK;
 }
 
 static int show_lock(const struct hf_lock_info *info, void *arg)
@@ -361,5 +361,5 @@ int command_show(struct cli *cli, int argc, char **argv)
     }
     error = hf_show(client, words.plain[0], show_lock, cli);
     hf_disconnect(client);
-    return error != 0 ? cli_fail("show", words.plain[0], error) : CLI_OK;
+    return error != 0 ? cli_fail_call("show", words.plain[0], error) : CLI_OK;
 }

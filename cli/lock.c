@@ -69,7 +69,7 @@ static int locks_open(struct lock_arguments *arguments, struct held *held)
             return arguments->not_now_status;
         }
         if (error != 0) {
-            return cli_fail("lock", held->names[index], error);
+            return cli_fail_call("lock", held->names[index], error);
         }
     }
     if (hf_event_fd(held->client) < 0) {
@@ -91,10 +91,10 @@ static int not_taken(const struct lock_arguments *arguments, const struct held *
         return why_not_had(held, error, arguments->not_now_status, arguments->json);
     }
     if (error == HF_ELOST) {
-        (void)cli_fail("lock", what, error);
+        (void)cli_fail_call("lock", what, error);
         return CLI_FAILED; /* a hold ended before the last lock was taken, so CMD never ran */
     }
-    return cli_fail("lock", what, error);
+    return cli_fail_call("lock", what, error);
 }
 
 static enum waiting_lines waiting_lines(const struct lock_arguments *arguments)

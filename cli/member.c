@@ -61,7 +61,7 @@ static int list(struct cli *cli)
     }
     int error = hf_status(client, show_voters, cli);
     hf_disconnect(client);
-    return error == 0 ? CLI_OK : cli_fail("member", "asking the agent", error);
+    return error == 0 ? CLI_OK : cli_fail_call("member", "asking the agent", error);
 }
 
 /* Becomes holdfastd. */

@@ -66,7 +66,7 @@ int nested_check(hf_client *client, char *const *names, size_t count, bool neste
         int error = outer_check(client, names[index], &held);
 
         if (error != 0) {
-            (void)cli_fail("lock", names[index], error);
+            (void)cli_fail_call("lock", names[index], error);
             return error == HF_EUNKNOWN ? CLI_NOT_NOW : cli_exit_code(error);
         }
         held_name = held ? names[index] : held_name;

@@ -214,7 +214,7 @@ int command_status(struct cli *cli, int argc, char **argv)
     error = hf_status(client, status_show, &answer);
     hf_disconnect(client);
     if (error != 0) {
-        return cli_fail("status", "asking the agent", error);
+        return cli_fail_call("status", "asking the agent", error);
     }
     return answer.safe ? CLI_OK : CLI_NOT_NOW;
 }
@@ -246,11 +246,8 @@ int command_check(struct cli *cli, int argc, char **argv)
     } else if (error == HF_EUNKNOWN) {
         status = CLI_NOT_NOW;
         answer = "unknown";
-    } else if (error == HF_EINVAL) {
-        return cli_usage_error("check", "found \"%s\", expected a sequencer of this agent's cell",
-                               words.plain[0]);
     } else {
-        return cli_fail("check", words.plain[0], error);
+        return cli_fail_call("check", words.plain[0], error);
     }
     if (cli->json) {
         struct json json;
@@ -288,7 +285,7 @@ int command_break(struct cli *cli, int argc, char **argv)
     error = hf_break(client, words.plain[0], now ? HF_BREAK_NOW : 0);
     hf_disconnect(client);
     if (error != 0) {
-        return cli_fail("break", words.plain[0], error);
+        return cli_fail_call("break", words.plain[0], error);
     }
     if (cli->json) {
         struct json json;

@@ -248,6 +248,6 @@ int command_watch(struct cli *cli, int argc, char **argv)
         return CLI_OK;
     }
     return error != 0
-               ? cli_fail("watch", watch.prefix[0] == '\0' ? "watching" : watch.prefix, error)
+               ? cli_fail_call("watch", watch.prefix[0] == '\0' ? "watching" : watch.prefix, error)
                : CLI_OK;
 }

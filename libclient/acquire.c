@@ -549,7 +549,7 @@ int acquire_slow(hf_lock *lock, enum hf_mode mode, int64_t timeout_ns, struct hf
     int claim = claim_take(lock, &limit);
     if (claim < 0) {
         HF_PROBE3(acquire_done, lock->name, claim, 0);
-        return claim;
+        return failure_acquire(lock, claim, timeout_ns);
     }
     struct take take = {.lock = lock, .mode = mode, .limit = &limit};
     struct hold_view view;
@@ -583,7 +583,7 @@ int acquire_slow(hf_lock *lock, enum hf_mode mode, int64_t timeout_ns, struct hf
         ended_clear(lock);
     }
     HF_PROBE3(acquire_done, lock->name, result, take.held.token);
-    return result;
+    return result == 0 ? 0 : failure_acquire(lock, result, timeout_ns);
 }
 
 /* Repeats hfi_upgrade() until it succeeds, the upgrade is impossible, or the limit is over. *asked:
@@ -673,10 +673,10 @@ void binding_nudge(const struct binding *binding)
 HFI_PUBLIC int hf_cancel(hf_lock *lock)
 {
     if (lock == NULL) {
-        return HF_EINVAL;
+        return failure_null(NULL, "lock");
     }
     if (!alive_here(lock->alive)) {
-        return HF_EFORKED;
+        return failure_forked(lock->client);
     }
     /* seq_cst: cancel grows before the wake. A thread that is about to sleep sees the new count, or
      * is asleep already and is woken. */

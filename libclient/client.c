@@ -33,13 +33,19 @@ struct socket_paths {
 };
 
 /* Finds the paths by the rule in holdfast.h (struct hf_options). Returns 0 or HF_EINVAL. */
-static int socket_paths(struct socket_paths *out)
+static int socket_paths(hf_client *client, struct socket_paths *out)
 {
     const size_t size = sizeof(out->path[0]);
     const char *chosen = secure_getenv("HOLDFAST_SOCKET");
     out->count = 1;
     if (chosen != NULL && *chosen != '\0') {
-        return snprintf(out->path[0], size, "%s", chosen) >= (int)size ? HF_EINVAL : 0;
+        if (snprintf(out->path[0], size, "%s", chosen) < (int)size) {
+            return 0;
+        }
+        trouble_set(client, HF_EINVAL,
+                    "HOLDFAST_SOCKET has %zu bytes, and a socket's path has at most %zu",
+                    strlen(chosen), size - 1);
+        return HF_EINVAL;
     }
     snprintf(out->path[0], size, "/run/holdfast/agent.sock");
     const char *runtime = secure_getenv("XDG_RUNTIME_DIR");
@@ -50,9 +56,9 @@ static int socket_paths(struct socket_paths *out)
     return 0;
 }
 
-static int connect_error(void)
+static int connect_error_of(int number)
 {
-    switch (errno) {
+    switch (number) {
     case EACCES:
     case EPERM:
         return HF_EACCES;
@@ -64,6 +70,14 @@ static int connect_error(void)
     default:
         return HF_ENOAGENT;
     }
+}
+
+/* Returns the error for errno after a failed call, and keeps errno's text. */
+static int connect_error(hf_client *client)
+{
+    int error = connect_error_of(errno);
+    trouble_set(client, error, "%s", strerrordesc_np(errno));
+    return error;
 }
 
 /* Finds this process's command line for HELLO. The agent shows it to people. It stays empty without
@@ -112,10 +126,10 @@ static int connect_to_path(hf_client *client, int *out)
     client->greeted = socket_file(client);
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) {
-        return connect_error();
+        return connect_error(client);
     }
     if (connect(fd, (struct sockaddr *)&address, sizeof(address)) != 0) {
-        int error = connect_error();
+        int error = connect_error(client);
         close(fd);
         return error;
     }
@@ -132,7 +146,7 @@ static int connect_to_agent(hf_client *client, int *out)
     if (client->path_fixed) {
         return connect_to_path(client, out);
     }
-    int error = socket_paths(&paths);
+    int error = socket_paths(client, &paths);
     for (size_t i = 0; error == 0 && i < paths.count; i++) {
         memcpy(client->path, paths.path[i], sizeof(client->path));
         int result = connect_to_path(client, out);
@@ -197,13 +211,19 @@ static bool same_clock(hf_client *client, uint64_t agents_ns, int64_t now_ns)
         apart_ns = client->greeted_ns - (int64_t)agents_ns;
     }
     if (apart_ns != 0) {
-        snprintf(client->why, sizeof(client->why),
-                 "this process is in another time namespace than its agent: its CLOCK_BOOTTIME is "
-                 "%s by %.6f s",
-                 apart_ns < 0 ? "behind" : "ahead",
-                 (double)(apart_ns < 0 ? -(apart_ns + 1) : apart_ns) / (double)NS_PER_S);
+        trouble_set(client, HF_EPROTO,
+                    "this process is in another time namespace than its agent: its CLOCK_BOOTTIME "
+                    "is %s by %.6f s",
+                    apart_ns < 0 ? "behind" : "ahead",
+                    (double)(apart_ns < 0 ? -(apart_ns + 1) : apart_ns) / (double)NS_PER_S);
     }
     return apart_ns == 0;
+}
+
+static const char *refusal_text(const hf_client *client)
+{
+    return client->disk_full ? "the agent's disk is full: make room where its state_dir is"
+                             : "the agent has no room for one more connection";
 }
 
 /* Reads the frame with which an agent says why it has no room. An agent that does not say it hangs
@@ -218,9 +238,10 @@ static void refusal_read(hf_client *client)
     if (got == 1) {
         answer_close_fd(&answer);
     }
+    trouble_set(client, HF_ENOAGENT, "%s", refusal_text(client));
 }
 
-/* Handles the answer to HELLO. */
+/* Handles the answer to HELLO. Keeps the cause of a failure whose code says less. */
 static int welcome_take(hf_client *client, const struct answer *answer, bool *resumed)
 {
     const struct hfi_frame *frame = &answer->frame;
@@ -231,16 +252,19 @@ static int welcome_take(hf_client *client, const struct answer *answer, bool *re
         refusal_read(client);
         return HF_ENOAGENT;
     }
-    if (frame->request != client->request) {
-        return HF_EPROTO;
-    }
-    if (frame->kind == HFI_FRAME_DONE && frame->error < 0) {
+    if (frame->request == client->request && frame->kind == HFI_FRAME_DONE && frame->error < 0) {
+        trouble_set(client, frame->error, "the agent refuses this process: %s",
+                    hf_strerror(frame->error));
         return frame->error;
     }
-    if (frame->kind != HFI_FRAME_WELCOME) {
+    if (frame->request != client->request || frame->kind != HFI_FRAME_WELCOME) {
+        trouble_set(client, HF_EPROTO, "the agent did not answer the greeting");
         return HF_EPROTO;
     }
     if (welcome->version != HFI_PROTOCOL_VERSION) {
+        trouble_set(client, HF_EVERSION,
+                    "the agent speaks version %llu of the socket's protocol, expected %d",
+                    (unsigned long long)welcome->version, HFI_PROTOCOL_VERSION);
         return HF_EVERSION;
     }
     if (!same_clock(client, welcome->boottime_ns, boottime_ns())) {
@@ -254,7 +278,9 @@ static int welcome_take(hf_client *client, const struct answer *answer, bool *re
         }
     } else if (strlen(client->cell) != welcome->cell.size ||
                memcmp(client->cell, welcome->cell.bytes, welcome->cell.size) != 0) {
-        return HF_EPROTO; /* the path now leads to an agent of another cell */
+        trouble_set(client, HF_EPROTO, "this is now an agent of the cell %.*s, expected %s",
+                    (int)welcome->cell.size, welcome->cell.bytes, client->cell);
+        return HF_EPROTO;
     }
     client->id = welcome->client;
     client->nonce = welcome->nonce;
@@ -296,11 +322,17 @@ static int resume(hf_client *client, bool resumed)
         return error;
     }
     client->retry_gap_ns = 0;
+    trouble_clear(client);
     /* release: pairs with the acquire load of `down` in other threads, which then lock
      * socket_mutex */
     atomic_store_explicit(&client->down, false, memory_order_release);
     events_look(client);
     return 0;
+}
+
+static void silent(hf_client *client)
+{
+    trouble_set(client, HF_ENOAGENT, "the agent accepts the connection and does not answer");
 }
 
 /* Doubles the pause before the next attempt. */
@@ -339,7 +371,11 @@ int client_reconnect(hf_client *client, int64_t deadline_ns)
         int got = socket_receive(client, deadline_ns < hung_ns ? deadline_ns : hung_ns, &answer);
         if (got == 0 && boottime_ns() < hung_ns) {
             /* no WELCOME yet: the next attempt waits for WELCOME on this connection */
+            silent(client);
             return HF_ENOAGENT;
+        }
+        if (got == 0) {
+            silent(client);
         }
         error = got == 1 ? welcome_take(client, &answer, &resumed) : got == 0 ? HF_ENOAGENT : got;
         if (got == 1) {
@@ -399,6 +435,11 @@ static int take_unasked(hf_client *client, struct answer *answer)
     return error;
 }
 
+static void unasked(hf_client *client)
+{
+    trouble_set(client, HF_EPROTO, "the agent sent an answer to another request");
+}
+
 int client_ask(hf_client *client, struct hfi_frame *frame, enum hfi_frame_kind expected,
                struct answer *answer)
 {
@@ -413,6 +454,9 @@ int client_ask(hf_client *client, struct hfi_frame *frame, enum hfi_frame_kind e
         /* the loop ends soon after the deadline, however many unasked frames come */
         int got = socket_receive(client, deadline_ns, answer);
         if (got <= 0) {
+            if (got == 0) {
+                silent(client);
+            }
             error = got == 0 ? HF_ENOAGENT : got;
             break;
         }
@@ -423,6 +467,7 @@ int client_ask(hf_client *client, struct hfi_frame *frame, enum hfi_frame_kind e
         }
         answer_close_fd(answer);
         if (answer->frame.request != frame->request) {
+            unasked(client);
             error = HF_EPROTO;
             break;
         }
@@ -433,6 +478,7 @@ int client_ask(hf_client *client, struct hfi_frame *frame, enum hfi_frame_kind e
         if (answer->frame.kind == expected) {
             return 0;
         }
+        unasked(client);
         error = HF_EPROTO;
     }
     if (error == HF_ENOAGENT || error == HF_EPROTO) {
@@ -493,6 +539,8 @@ static hf_client *client_create(void)
     if (client == NULL) {
         return NULL;
     }
+    client->pid = getpid();
+    client->made_ns = boottime_ns();
     client->socket_fd = -1;
     client->events.epoll_fd = client->events.timer_fd = client->events.wake_fd = -1;
     client->events.armed_ns = INT64_MAX;
@@ -521,33 +569,70 @@ static int connect_first(hf_client *client, int64_t timeout_ns)
         }
         retry_sleep(client, deadline_ns);
     }
-    error = error == HF_ENOAGENT && client->refused != 0 ? client->refused : error;
+    if (error == HF_ENOAGENT && client->refused != 0) {
+        error = client->refused;
+        trouble_set(client, error, "%s", refusal_text(client));
+    }
     pthread_mutex_unlock(&client->socket_mutex);
     return error;
 }
 
-static int why_write(const struct hf_options *options, int error, const char *text)
+static void why_write(const struct hf_options *options, const char *text)
 {
     if (options->why != NULL && options->why_size > 0) {
         snprintf(options->why, options->why_size, "%s", text);
     }
+}
+
+/* Fails before the first attempt to connect. */
+static int refuse(const struct hf_options *options, int error, const char *text)
+{
+    why_write(options, text);
+    return failure(NULL, error, "%s", text);
+}
+
+/* Writes options->why and the text for hf_error_text() after the attempts to connect. */
+static int connect_report(hf_client *client, const struct hf_options *options, int error)
+{
+    char cause[sizeof(client->trouble.text)];
+    bool exact = (error == HF_EPROTO || (error == HF_EFULL && client->disk_full)) &&
+                 trouble_read(client, error, cause, sizeof(cause));
+    why_write(options, exact ? cause : hf_strerror(error));
+    if (error != 0) {
+        failure_reach(client, error);
+        failure_forget_client();
+    }
     return error;
+}
+
+/* Reads the options of hf_connect(). */
+static int options_take(const struct hf_options *given, struct hf_options *options)
+{
+    char text[160];
+    const size_t size_max = sizeof(((hf_client *)0)->path) - 1;
+    size_t first_size = offsetof(struct hf_options, why);
+    if (given != NULL && !options_copy(options, sizeof(*options), first_size, given)) {
+        return failure_options(NULL, "hf_options", given, first_size);
+    }
+    size_t size = options->socket != NULL ? strlen(options->socket) : 0;
+    if (size > size_max) {
+        snprintf(text, sizeof(text), "the socket's path has %zu bytes, expected at most %zu", size,
+                 size_max);
+        return refuse(options, HF_EINVAL, text);
+    }
+    return 0;
 }
 
 HFI_PUBLIC int hf_connect(const struct hf_options *given, hf_client **out)
 {
     struct hf_options options = {.size = sizeof(options)};
-    size_t first_size = offsetof(struct hf_options, why);
-    if (out == NULL ||
-        (given != NULL && !options_copy(&options, sizeof(options), first_size, given))) {
-        return HF_EINVAL;
-    }
-    if (options.socket != NULL && strlen(options.socket) >= sizeof(((hf_client *)0)->path)) {
-        return why_write(&options, HF_EINVAL, "the socket's path has more than 107 bytes");
+    int error = out == NULL ? failure_null(NULL, "out") : options_take(given, &options);
+    if (error != 0) {
+        return error;
     }
     hf_client *client = client_create();
     if (client == NULL) {
-        return why_write(&options, HF_ENOMEM, hf_strerror(HF_ENOMEM));
+        return refuse(&options, HF_ENOMEM, hf_strerror(HF_ENOMEM));
     }
     if (options.socket != NULL) {
         memcpy(client->path, options.socket, strlen(options.socket) + 1);
@@ -559,12 +644,7 @@ HFI_PUBLIC int hf_connect(const struct hf_options *given, hf_client **out)
     }
     int64_t timeout_ns = options.connect_timeout_ns == 0 ? 5 * NS_PER_S
                                                          : options.connect_timeout_ns;
-    int error = connect_first(client, timeout_ns);
-    bool known = error == HF_EPROTO && client->why[0] != '\0';
-    bool disk_full = error == HF_EFULL && client->disk_full;
-    const char *text = disk_full ? "the agent's disk is full: make room where its state_dir is"
-                                 : hf_strerror(error);
-    why_write(&options, error, known ? client->why : text);
+    error = connect_report(client, &options, connect_first(client, timeout_ns));
     if (error != 0) {
         client_free(client);
         return error;

@@ -65,13 +65,14 @@
 #ifndef LIBCLIENT_CLIENT_H
 #define LIBCLIENT_CLIENT_H
 
-#include "holdfast/holdfast.h"
+#include "holdfast/admin.h"
 #include "proto/frame.h"
 #include "proto/locktake.h"
 
 #include <pthread.h>
 #include <sys/types.h>
 #include <time.h>
+#include <unistd.h>
 
 /* The value that this version writes into the reserved words of hf_hold and hf_event. A program
  * built for a later version reads 0 there, which means "not known", whatever the words contained
@@ -273,8 +274,16 @@ struct socket_identity {
     struct timespec changed;
 };
 
+/* Why the last attempt to connect, or the last connection, failed. error 0: the connection is well. */
+struct trouble {
+    int error;
+    char text[256];
+};
+
 struct hf_client {
-    uint32_t *alive; /* a page that reads 0 in a forked child */
+    uint32_t *alive;  /* a page that reads 0 in a forked child */
+    pid_t pid;        /* the process that made this client */
+    int64_t made_ns;  /* when: CLOCK_BOOTTIME */
     pthread_mutex_t socket_mutex;
     pthread_mutex_t list_mutex;
 
@@ -297,8 +306,7 @@ struct hf_client {
     bool no_descriptor;
     bool path_fixed;
     char path[108];
-    char why[192]; /* a text that says why the agent's last answer was invalid; empty: not known */
-    uint32_t id;   /* from WELCOME */
+    uint32_t id; /* from WELCOME */
     uint64_t nonce;
     int64_t grace_ns;
     int64_t ttl_ns; /* of the agent's session */
@@ -320,6 +328,7 @@ struct hf_client {
     /* Protected by list_mutex: */
     struct namespace_entry *namespaces;
     struct events events;
+    struct trouble trouble;
     _Atomic uint64_t events_connection; /* the connection that events.c last saw */
 };
 
@@ -373,6 +382,37 @@ static inline bool alive_here(const volatile uint32_t *alive)
  * smaller than first_size, or sets a member that this version does not know. */
 bool options_copy(void *known, size_t known_size, size_t first_size,
                   const void *given) HFI_MUST_USE;
+
+/* ---- failure.c: hf_error_text(). Each function failure...() writes the text of this thread's
+ * last failure, and returns the failure's code. No caller holds list_mutex. ---- */
+
+int failure(const hf_client *client, int error, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+int failure_null(const hf_client *client, const char *argument);
+int failure_forked(const hf_client *client);
+/* `what` names the text that should be a lock's name, or the beginning of one. */
+int failure_name(const hf_client *client, int error, const char *what, const char *name);
+/* For an options struct that options_copy() refused. */
+int failure_options(const hf_client *client, const char *type, const void *given,
+                    size_t first_size);
+/* For a client that has no connection. */
+int failure_reach(hf_client *client, int error);
+/* To be called after a failure of a client that is then freed: the text stays, without a client. */
+void failure_forget_client(void);
+/* For a request to the agent: to do `action` with `object`. */
+int failure_ask(hf_client *client, int error, const char *action, const char *object);
+int failure_mode(const hf_lock *lock, enum hf_mode mode);
+int failure_acquire(hf_lock *lock, int error, int64_t timeout_ns);
+/* For a hold that does not count, and for a handle without a hold. */
+int failure_lost(hf_lock *lock);
+int failure_unheld(hf_lock *lock);
+
+/* Keep the cause of a failed connection; forget it when a connection is up; copy it, if it is the
+ * cause of that error. */
+void trouble_set(hf_client *client, int error, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+void trouble_clear(hf_client *client);
+bool trouble_read(hf_client *client, int error, char *out, size_t size) HFI_MUST_USE;
 
 /* ---- socket.c: packets and descriptors. All under socket_mutex. ---- */
 
@@ -637,8 +677,10 @@ void hold_mark_lost(struct hf_lock *lock, uint64_t number);
  * use the handle. */
 void hold_drop(hf_lock *lock);
 
-/* Takes the claim and releases hold `number` (0: the present hold). */
+/* Takes the claim and releases hold `number` (0: the present hold). release_unsaid() writes no text
+ * for hf_error_text(). */
 int release_slow(hf_lock *lock, uint64_t number) HFI_MUST_USE;
+int release_unsaid(hf_lock *lock, uint64_t number) HFI_MUST_USE;
 
 /* ---- ended.c ---- */
 
@@ -653,6 +695,18 @@ void ended_clear(struct hf_lock *lock);
 /* Returns true, and why in *out, if the handle's last hold was lost or does not count now. Returns
  * false while a thread waits for the lock. */
 bool ended_last(struct hf_lock *lock, struct hold_end *out) HFI_MUST_USE;
+
+/* ---- inspect.c ---- */
+
+/* hf_show() and hf_status() for arguments that are known to be good. They write no text for
+ * hf_error_text(). */
+int show_unsaid(hf_client *client, const char *name, hf_list_fn *fn, void *arg) HFI_MUST_USE;
+int status_unsaid(hf_client *client, hf_status_fn *fn, void *arg) HFI_MUST_USE;
+
+/* ---- why.c ---- */
+
+/* Writes why a hold of the handle ended, in one English line. */
+void why_end_text(const hf_lock *lock, const struct hold_end *end, char *out, size_t size);
 
 /* ---- acquire.c ---- */
 

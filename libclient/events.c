@@ -241,16 +241,23 @@ static int events_enable(hf_client *client)
     return error;
 }
 
+/* Only a lack of descriptors or memory can make events_enable() fail. */
+static int failure_events(const hf_client *client, int error)
+{
+    return failure(client, error,
+                   "no descriptor or memory left for the events: they need three descriptors");
+}
+
 HFI_PUBLIC int hf_event_fd(hf_client *client)
 {
     if (client == NULL) {
-        return HF_EINVAL;
+        return failure_null(NULL, "client");
     }
     if (!alive_here(client->alive)) {
-        return HF_EFORKED;
+        return failure_forked(client);
     }
     int error = events_enable(client);
-    return error == 0 ? client->events.epoll_fd : error;
+    return error == 0 ? client->events.epoll_fd : failure_events(client, error);
 }
 
 static bool watch_known(const hf_client *client, const char *prefix)
@@ -267,13 +274,15 @@ static bool watch_known(const hf_client *client, const char *prefix)
 static int prefix_check(const hf_client *client, const char *prefix, size_t *size)
 {
     if (client == NULL || prefix == NULL) {
-        return HF_EINVAL;
+        return failure_null(client, client == NULL ? "client" : "prefix");
     }
     if (!alive_here(client->alive)) {
-        return HF_EFORKED;
+        return failure_forked(client);
     }
     *size = strnlen(prefix, HFI_NAME_MAX + 1);
-    return *size > 0 && hfi_name_check(prefix, *size) != 0 ? HF_EINVAL : 0;
+    return *size > 0 && hfi_name_check(prefix, *size) != 0
+               ? failure_name(client, HF_EINVAL, "prefix", prefix)
+               : 0;
 }
 
 HFI_PUBLIC int hf_watch(hf_client *client, const char *prefix)
@@ -285,7 +294,7 @@ HFI_PUBLIC int hf_watch(hf_client *client, const char *prefix)
     }
     struct watched_prefix *watch = calloc(1, sizeof(*watch));
     if (watch == NULL) {
-        return HF_ENOMEM;
+        return failure(client, HF_ENOMEM, "no memory to watch \"%s\"", prefix);
     }
     memcpy(watch->prefix, prefix, size);
     watch->size = (uint32_t)size;
@@ -312,7 +321,7 @@ HFI_PUBLIC int hf_watch(hf_client *client, const char *prefix)
     }
     pthread_mutex_unlock(&client->socket_mutex);
     free(watch);
-    return error;
+    return error == 0 ? 0 : failure_ask(client, error, "watch the locks under", prefix);
 }
 
 /* Returns whether the name is under a watched prefix. The caller holds list_mutex. */
@@ -500,14 +509,14 @@ static void socket_look(hf_client *client)
 HFI_PUBLIC int hf_next_event(hf_client *client, struct hf_event *out)
 {
     if (client == NULL || out == NULL) {
-        return HF_EINVAL;
+        return failure_null(client, client == NULL ? "client" : "out");
     }
     if (!alive_here(client->alive)) {
-        return HF_EFORKED;
+        return failure_forked(client);
     }
     int error = events_enable(client);
     if (error != 0) {
-        return error;
+        return failure_events(client, error);
     }
     memset(out, 0, sizeof(*out));
     memset(out->reserved, HFI_RESERVED, sizeof(out->reserved));

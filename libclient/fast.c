@@ -178,13 +178,22 @@ FAST bool fast_shared(hf_lock *lock, struct lock_lane *lane, struct binding *bin
     return false;
 }
 
-HFI_PUBLIC int hf_acquire(hf_lock *lock, enum hf_mode mode, int64_t timeout_ns, struct hf_hold *out)
+/* Returns the error of an acquire whose arguments are wrong. */
+COLD static int acquire_refuse(const hf_lock *lock, enum hf_mode mode)
 {
-    if (lock == NULL || (mode != HF_EXCLUSIVE && mode != HF_SHARED)) {
-        return HF_EINVAL;
+    if (lock == NULL) {
+        return failure_null(NULL, "lock");
     }
     if (!alive_here(lock->alive)) {
-        return HF_EFORKED;
+        return failure_forked(lock->client);
+    }
+    return failure_mode(lock, mode);
+}
+
+HFI_PUBLIC int hf_acquire(hf_lock *lock, enum hf_mode mode, int64_t timeout_ns, struct hf_hold *out)
+{
+    if (lock == NULL || (mode != HF_EXCLUSIVE && mode != HF_SHARED) || !alive_here(lock->alive)) {
+        return acquire_refuse(lock, mode);
     }
     struct lock_lane *lane = lane_here(lock);
     /* acquire: pairs with the release in claim_end(), so that this thread sees what the previous
@@ -240,10 +249,10 @@ HFI_PUBLIC int hf_release(hf_lock *lock)
 {
     struct hold_view view;
     if (lock == NULL) {
-        return HF_EINVAL;
+        return failure_null(NULL, "lock");
     }
     if (!alive_here(lock->alive)) {
-        return HF_EFORKED;
+        return failure_forked(lock->client);
     }
     struct lock_lane *lane = lane_here(lock);
     if (lane == NULL || !hold_read(lock, &view) || hold_marked_lost(lock, view.number)) {
@@ -251,7 +260,7 @@ HFI_PUBLIC int hf_release(hf_lock *lock)
     }
     /* acquire: pairs with the release store of ended by the thread that ended the hold */
     if (atomic_load_explicit(&lock->hold.ended, memory_order_acquire) == view.number) {
-        return HF_ENOTHELD;
+        return failure_unheld(lock);
     }
     if (__builtin_expect(!lease_in_force(view.binding, view.held.epoch), 0)) {
         return release_slow(lock, view.number); /* also keeps the reason of the loss */

@@ -199,7 +199,7 @@ static int release_claimed(hf_lock *lock)
     return result;
 }
 
-int release_slow(hf_lock *lock, uint64_t number)
+int release_unsaid(hf_lock *lock, uint64_t number)
 {
     int result = claim_hold(lock);
     if (result != 0) {
@@ -222,6 +222,15 @@ int release_slow(hf_lock *lock, uint64_t number)
     claim_give(lock);
     HF_PROBE2(release_slow, lock->name, result);
     return result;
+}
+
+int release_slow(hf_lock *lock, uint64_t number)
+{
+    int result = release_unsaid(lock, number);
+    if (result == 0) {
+        return 0;
+    }
+    return result == HF_ELOST ? failure_lost(lock) : failure_unheld(lock);
 }
 
 void hold_drop(hf_lock *lock)
@@ -276,14 +285,14 @@ static int downgrade(hf_lock *lock, struct hold_view *view)
 HFI_PUBLIC int hf_downgrade(hf_lock *lock)
 {
     if (lock == NULL) {
-        return HF_EINVAL;
+        return failure_null(NULL, "lock");
     }
     if (!alive_here(lock->alive)) {
-        return HF_EFORKED;
+        return failure_forked(lock->client);
     }
     int error = claim_hold(lock);
     if (error != 0) {
-        return error;
+        return failure_unheld(lock);
     }
     struct hold_view view;
     if (!hold_read(lock, &view)) { /* only the owner of the claim writes the hold now */
@@ -297,7 +306,16 @@ HFI_PUBLIC int hf_downgrade(hf_lock *lock)
         events_look(lock->client);
     }
     claim_give(lock);
-    return error;
+    switch (error) {
+    case 0:
+        return 0;
+    case HF_ELOST:
+        return failure_lost(lock);
+    case HF_ENOTHELD:
+        return failure_unheld(lock);
+    default:
+        return failure_ask(lock->client, error, "get a reader's place for the lock", lock->name);
+    }
 }
 
 /* Moves the deadline in the seat to max_stall_ns from now, at most to the end of lease_ns. Returns
@@ -334,16 +352,16 @@ HFI_PUBLIC int hf_progress(hf_lock *lock)
 {
     struct hold_view view;
     if (lock == NULL) {
-        return HF_EINVAL;
+        return failure_null(NULL, "lock");
     }
     if (!alive_here(lock->alive)) {
-        return HF_EFORKED;
+        return failure_forked(lock->client);
     }
     if (!hold_held(&lock->hold) || !hold_read(lock, &view)) {
-        return HF_ENOTHELD;
+        return failure_unheld(lock);
     }
-    if (lock->max_stall_ns == 0) {
-        return hold_judge(lock, &view, boottime_ns(), NULL) == HOLD_COUNTS ? 0 : HF_ELOST;
-    }
-    return progress(lock, &view);
+    bool counts = lock->max_stall_ns == 0
+                      ? hold_judge(lock, &view, boottime_ns(), NULL) == HOLD_COUNTS
+                      : progress(lock, &view) == 0;
+    return counts ? 0 : failure_lost(lock);
 }

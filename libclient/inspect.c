@@ -80,9 +80,16 @@ static void page_parties(struct page *page, struct hfi_listed_cursor *cursor,
     info->waiters = page->lists + info->holder_count;
 }
 
-/* Calls fn for every lock of the page. Returns the first result of fn that is not 0, or
+/* The function of a caller of hf_list() or hf_show(). */
+struct reporter {
+    hf_list_fn *fn;
+    void *arg;
+    bool stopped; /* fn has returned another value than 0 */
+};
+
+/* Calls the function for every lock of the page. Returns its first result that is not 0, or
  * HF_EPROTO. */
-static int page_report(struct page *page, size_t size, hf_list_fn *fn, void *arg)
+static int page_report(struct page *page, size_t size, struct reporter *reporter)
 {
     struct hfi_frame frame;
     struct hfi_listed_cursor cursor;
@@ -110,7 +117,8 @@ static int page_report(struct page *page, size_t size, hf_list_fn *fn, void *arg
         memcpy(page->last_name, lock.name.bytes, lock.name.size);
         page->last_name_size = lock.name.size;
         page_parties(page, &cursor, &info);
-        result = fn(&info, arg);
+        result = reporter->fn(&info, reporter->arg);
+        reporter->stopped = result != 0;
     }
     return result;
 }
@@ -127,69 +135,86 @@ static bool page_went_on(const struct page *page, const char *after, uint32_t af
 static int client_check(const hf_client *client)
 {
     if (client == NULL) {
-        return HF_EINVAL;
+        return failure_null(NULL, "client");
     }
-    return alive_here(client->alive) ? 0 : HF_EFORKED;
+    return alive_here(client->alive) ? 0 : failure_forked(client);
 }
 
-HFI_PUBLIC int hf_list(hf_client *client, const char *prefix, hf_list_fn *fn, void *arg)
+/* Checks the arguments of a call about the lock of that name. */
+static int name_arguments_check(const hf_client *client, const char *name, bool has_fn)
 {
     int error = client_check(client);
     if (error != 0) {
         return error;
     }
-    size_t prefix_size = prefix == NULL ? 0 : strnlen(prefix, HFI_NAME_MAX + 1);
-    if (prefix == NULL || fn == NULL ||
-        (prefix_size > 0 && hfi_name_check(prefix, prefix_size) != 0)) {
-        return HF_EINVAL;
+    if (name == NULL || !has_fn) {
+        return failure_null(client, name == NULL ? "name" : "fn");
     }
-    struct page *page = calloc(1, sizeof(*page));
-    if (page == NULL) {
-        return HF_ENOMEM;
-    }
+    error = hfi_name_check(name, strnlen(name, HFI_NAME_MAX + 1));
+    return error == 0 ? 0 : failure_name(client, error, "lock's name", name);
+}
+
+/* Asks for page after page. The caller's struct page is all zeroes. */
+static int list_pages(hf_client *client, struct hfi_text prefix, struct page *page,
+                      struct reporter *reporter)
+{
+    int error;
     do { /* the loop ends: each page's last name comes after the previous page's */
         char after[HFI_NAME_MAX + 1];
         uint32_t after_size = page->last_name_size;
         memcpy(after, page->last_name, after_size);
         struct hfi_frame frame = {
             .kind = HFI_FRAME_LIST,
-            .list = {.prefix = text_of(prefix, prefix_size), .after = text_of(after, after_size)}};
+            .list = {.prefix = prefix, .after = text_of(after, after_size)}};
         size_t size;
         error = packet_fetch(client, &frame, HFI_FRAME_LISTED, page->packet, &size);
         if (error == 0) {
-            error = page_report(page, size, fn, arg);
+            error = page_report(page, size, reporter);
         }
         if (error == 0 && page->more && !page_went_on(page, after, after_size)) {
             error = HF_EPROTO; /* otherwise the listing would never end */
         }
     } while (error == 0 && page->more);
-    free(page);
     return error;
 }
 
-HFI_PUBLIC int hf_show(hf_client *client, const char *name, hf_list_fn *fn, void *arg)
+HFI_PUBLIC int hf_list(hf_client *client, const char *prefix, hf_list_fn *fn, void *arg)
 {
+    struct reporter reporter = {.fn = fn, .arg = arg};
     int error = client_check(client);
     if (error != 0) {
         return error;
     }
-    if (name == NULL || fn == NULL) {
-        return HF_EINVAL;
+    if (prefix == NULL || fn == NULL) {
+        return failure_null(client, prefix == NULL ? "prefix" : "fn");
     }
-    size_t name_size = strnlen(name, HFI_NAME_MAX + 1);
-    error = hfi_name_check(name, name_size);
-    if (error != 0) {
-        return error;
+    size_t prefix_size = strnlen(prefix, HFI_NAME_MAX + 1);
+    if (prefix_size > 0 && hfi_name_check(prefix, prefix_size) != 0) {
+        return failure_name(client, HF_EINVAL, "prefix", prefix);
     }
+    struct page *page = calloc(1, sizeof(*page));
+    if (page == NULL) {
+        return failure(client, HF_ENOMEM, "no memory for the list of locks");
+    }
+    error = list_pages(client, text_of(prefix, prefix_size), page, &reporter);
+    free(page);
+    return error == 0 || reporter.stopped
+               ? error
+               : failure_ask(client, error, "list the locks under", prefix);
+}
+
+/* hf_show() without the check of its arguments. Writes no text for hf_error_text(). */
+static int show(hf_client *client, const char *name, struct reporter *reporter)
+{
     struct page *page = calloc(1, sizeof(*page));
     if (page == NULL) {
         return HF_ENOMEM;
     }
-    struct hfi_frame frame = {.kind = HFI_FRAME_SHOW, .text = text_of(name, name_size)};
+    struct hfi_frame frame = {.kind = HFI_FRAME_SHOW, .text = text_of(name, strlen(name))};
     size_t size;
-    error = packet_fetch(client, &frame, HFI_FRAME_LISTED, page->packet, &size);
+    int error = packet_fetch(client, &frame, HFI_FRAME_LISTED, page->packet, &size);
     if (error == 0) {
-        error = page_report(page, size, fn, arg);
+        error = page_report(page, size, reporter);
         if (error == 0 && page->last_name_size == 0) {
             /* the answer has no lock; a correct agent answers with a free lock for a name that was
              * never used */
@@ -198,6 +223,23 @@ HFI_PUBLIC int hf_show(hf_client *client, const char *name, hf_list_fn *fn, void
     }
     free(page);
     return error;
+}
+
+int show_unsaid(hf_client *client, const char *name, hf_list_fn *fn, void *arg)
+{
+    return show(client, name, &(struct reporter){.fn = fn, .arg = arg});
+}
+
+HFI_PUBLIC int hf_show(hf_client *client, const char *name, hf_list_fn *fn, void *arg)
+{
+    struct reporter reporter = {.fn = fn, .arg = arg};
+    int error = name_arguments_check(client, name, fn != NULL);
+    if (error != 0) {
+        return error;
+    }
+    error = show(client, name, &reporter);
+    return error == 0 || reporter.stopped ? error
+                                          : failure_ask(client, error, "show the lock", name);
 }
 
 /* Sends a request whose answer is one packet, and decodes the answer into *frame. The texts of
@@ -223,20 +265,13 @@ HFI_PUBLIC const char *hf_socket(const hf_client *client)
     return client != NULL ? client->path : NULL; /* does not change after hf_connect() */
 }
 
-HFI_PUBLIC int hf_status(hf_client *client, hf_status_fn *fn, void *arg)
+int status_unsaid(hf_client *client, hf_status_fn *fn, void *arg)
 {
-    int error = client_check(client);
-    if (error != 0) {
-        return error;
-    }
-    if (fn == NULL) {
-        return HF_EINVAL;
-    }
     struct hfi_frame frame = {.kind = HFI_FRAME_STATUS};
     struct hf_voter_info voters[HFI_FRAME_VOTERS_MAX];
     const struct hf_voter_info *list[HFI_FRAME_VOTERS_MAX];
     struct page *page;
-    error = page_ask(client, HFI_FRAME_STATED, &frame, NULL, &page);
+    int error = page_ask(client, HFI_FRAME_STATED, &frame, NULL, &page);
     if (error == 0) {
         const struct hfi_stated *stated = &frame.stated;
         struct hf_status status = {
@@ -267,20 +302,36 @@ HFI_PUBLIC int hf_status(hf_client *client, hf_status_fn *fn, void *arg)
     return error;
 }
 
-HFI_PUBLIC int hf_facts(hf_client *client, hf_fact_fn *fn, void *arg)
+HFI_PUBLIC int hf_status(hf_client *client, hf_status_fn *fn, void *arg)
 {
     int error = client_check(client);
+    if (error == 0 && fn == NULL) {
+        error = failure_null(client, "fn");
+    }
     if (error != 0) {
         return error;
     }
-    if (fn == NULL) {
-        return HF_EINVAL;
+    error = status_unsaid(client, fn, arg);
+    return error == 0 ? 0 : failure_ask(client, error, "show the status of", client->agent);
+}
+
+HFI_PUBLIC int hf_facts(hf_client *client, hf_fact_fn *fn, void *arg)
+{
+    int error = client_check(client);
+    if (error == 0 && fn == NULL) {
+        error = failure_null(client, "fn");
+    }
+    if (error != 0) {
+        return error;
     }
     struct hfi_frame frame = {.kind = HFI_FRAME_FACTS};
     struct hfi_listed_cursor cursor;
     struct hfi_fact_frame sent;
     struct page *page;
     error = page_ask(client, HFI_FRAME_TOLD, &frame, &cursor, &page);
+    if (error != 0) {
+        error = failure_ask(client, error, "show the facts of", client->agent);
+    }
     while (error == 0 && hfi_facts_next(&cursor, &sent)) {
         page->strings_used = 0;
         struct hf_fact fact = {
@@ -297,26 +348,22 @@ HFI_PUBLIC int hf_facts(hf_client *client, hf_fact_fn *fn, void *arg)
 
 HFI_PUBLIC int hf_break(hf_client *client, const char *name, unsigned flags)
 {
-    int error = client_check(client);
+    int error = name_arguments_check(client, name, true);
     if (error != 0) {
         return error;
     }
-    if (name == NULL || (flags & ~(unsigned)HF_BREAK_NOW) != 0) {
-        return HF_EINVAL;
-    }
-    size_t name_size = strnlen(name, HFI_NAME_MAX + 1);
-    error = hfi_name_check(name, name_size);
-    if (error != 0) {
-        return error;
+    if ((flags & ~(unsigned)HF_BREAK_NOW) != 0) {
+        return failure(client, HF_EINVAL, "the flags are %#x, expected 0 or HF_BREAK_NOW (%#x)",
+                       flags, (unsigned)HF_BREAK_NOW);
     }
     struct hfi_frame frame = {
         .kind = HFI_FRAME_BREAK,
-        .break_lock = {.name = text_of(name, name_size),
+        .break_lock = {.name = text_of(name, strlen(name)),
                        .flags = flags & HF_BREAK_NOW ? HFI_BREAK_FRAME_NOW : 0},
     };
     struct answer answer;
     pthread_mutex_lock(&client->socket_mutex);
     error = client_request(client, &frame, HFI_FRAME_DONE, &answer);
     pthread_mutex_unlock(&client->socket_mutex);
-    return error;
+    return error == 0 ? 0 : failure_ask(client, error, "break the lock", name);
 }

@@ -8,6 +8,7 @@
  */
 #include "client.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -236,14 +237,40 @@ static bool limit_good(int64_t limit_ns)
     return limit_ns == 0 || limit_ns >= NS_PER_MS;
 }
 
-/* Reads the options. Returns 0 or HF_EINVAL. */
-static int options_take(hf_lock *lock, const struct hf_lock_options *options)
+/* Checks the options. Returns 0 or HF_EINVAL. */
+static int options_check(const hf_client *client, const struct hf_lock_options *options)
 {
-    if ((options->flags & ~(uint32_t)(HF_REENTRANT | HF_BARGING)) != 0 || options->permits > 1 ||
-        options->lock_delay_ns > LOCK_DELAY_NS_MAX || !limit_good(options->lease_ns) ||
-        !limit_good(options->max_stall_ns)) {
-        return HF_EINVAL;
+    if ((options->flags & ~(uint32_t)(HF_REENTRANT | HF_BARGING)) != 0) {
+        return failure(client, HF_EINVAL,
+                       "hf_lock_options.flags is %#" PRIx32 ", expected HF_REENTRANT (1) and "
+                       "HF_BARGING (2) at most",
+                       options->flags);
     }
+    if (options->permits > 1) {
+        return failure(client, HF_EINVAL,
+                       "hf_lock_options.permits is %" PRIu32 ", expected 0 or 1 in this version",
+                       options->permits);
+    }
+    if (options->lock_delay_ns > LOCK_DELAY_NS_MAX) {
+        return failure(client, HF_EINVAL,
+                       "hf_lock_options.lock_delay_ns is %" PRId64 ", expected at most %" PRId64
+                       " (60 s)",
+                       options->lock_delay_ns, LOCK_DELAY_NS_MAX);
+    }
+    bool lease_good = limit_good(options->lease_ns);
+    if (!lease_good || !limit_good(options->max_stall_ns)) {
+        return failure(client, HF_EINVAL,
+                       "hf_lock_options.%s is %" PRId64 ", expected 0 (no limit) or at least "
+                       "%" PRId64 " (1 ms)",
+                       lease_good ? "max_stall_ns" : "lease_ns",
+                       lease_good ? options->max_stall_ns : options->lease_ns, NS_PER_MS);
+    }
+    return 0;
+}
+
+/* Copies the options, which have been checked. */
+static void options_take(hf_lock *lock, const struct hf_lock_options *options)
+{
     lock->flags = options->flags;
     lock->lock_delay_ns = options->lock_delay_ns == 0  ? LOCK_DELAY_NS_DEFAULT
                           : options->lock_delay_ns < 0 ? 0
@@ -256,7 +283,6 @@ static int options_take(hf_lock *lock, const struct hf_lock_options *options)
         lock->limit_ns = lock->max_stall_ns;
     }
     lock->simple = lock->limit_ns == 0 && (lock->flags & HF_REENTRANT) == 0;
-    return 0;
 }
 
 static hf_lock *lock_create(hf_client *client, const char *name, size_t name_size)
@@ -280,38 +306,36 @@ static hf_lock *lock_create(hf_client *client, const char *name, size_t name_siz
     return lock;
 }
 
-HFI_PUBLIC int hf_open(hf_client *client, const char *name, const struct hf_lock_options *given,
-                       hf_lock **out)
+/* Checks the arguments of hf_open(), and reads the options. */
+static int arguments_check(const hf_client *client, const char *name,
+                           const struct hf_lock_options *given, struct hf_lock_options *options,
+                           hf_lock *const *out)
 {
-    struct hf_lock_options options = {.size = sizeof(options)};
     if (client == NULL || name == NULL || out == NULL) {
-        return HF_EINVAL;
+        return failure_null(client, client == NULL ? "client" : name == NULL ? "name" : "out");
     }
     if (!alive_here(client->alive)) {
-        return HF_EFORKED;
+        return failure_forked(client);
     }
-    size_t name_size = strnlen(name, HFI_NAME_MAX + 1);
-    int error = hfi_name_check(name, name_size);
+    int error = hfi_name_check(name, strnlen(name, HFI_NAME_MAX + 1));
     if (error != 0) {
-        return error;
+        return failure_name(client, error, "lock's name", name);
     }
     /* the size of the struct in the first version, which older programs still pass */
     const size_t first_size = offsetof(struct hf_lock_options, max_stall_ns) +
-                              sizeof(options.max_stall_ns);
-    if (given != NULL && !options_copy(&options, sizeof(options), first_size, given)) {
-        return HF_EINVAL;
+                              sizeof(options->max_stall_ns);
+    if (given != NULL && !options_copy(options, sizeof(*options), first_size, given)) {
+        return failure_options(client, "hf_lock_options", given, first_size);
     }
-    hf_lock *lock = lock_create(client, name, name_size);
-    if (lock == NULL) {
-        return HF_ENOMEM;
-    }
-    error = options_take(lock, &options);
-    if (error != 0) {
-        lock_free(lock);
-        return error;
-    }
+    return options_check(client, options);
+}
+
+/* Opens the new handle with the agent, and adds it to the client's list. */
+static int lock_add(hf_lock *lock)
+{
+    hf_client *client = lock->client;
     pthread_mutex_lock(&client->socket_mutex);
-    error = HF_ENOAGENT;
+    int error = HF_ENOAGENT;
     for (int attempt = 0; attempt < 2 && error == HF_ENOAGENT; attempt++) {
         error = client_reach(client);
         if (error != 0) {
@@ -321,6 +345,7 @@ HFI_PUBLIC int hf_open(hf_client *client, const char *name, const struct hf_lock
     }
     if (error == HF_EPROTO && client->no_descriptor) {
         error = HF_ENOMEM;
+        trouble_set(client, error, "this process has no descriptor left for the shared memory");
     }
     if (error == 0) {
         pthread_mutex_lock(&client->list_mutex);
@@ -330,12 +355,31 @@ HFI_PUBLIC int hf_open(hf_client *client, const char *name, const struct hf_lock
         }
         client->locks = lock;
         pthread_mutex_unlock(&client->list_mutex);
-        *out = lock;
-    } else {
-        lock_free(lock);
     }
     pthread_mutex_unlock(&client->socket_mutex);
     return error;
+}
+
+HFI_PUBLIC int hf_open(hf_client *client, const char *name, const struct hf_lock_options *given,
+                       hf_lock **out)
+{
+    struct hf_lock_options options = {.size = sizeof(options)};
+    int error = arguments_check(client, name, given, &options, out);
+    if (error != 0) {
+        return error;
+    }
+    hf_lock *lock = lock_create(client, name, strlen(name));
+    if (lock == NULL) {
+        return failure(client, HF_ENOMEM, "no memory to open the lock \"%s\"", name);
+    }
+    options_take(lock, &options);
+    error = lock_add(lock);
+    if (error != 0) {
+        lock_free(lock);
+        return failure_ask(client, error, "open the lock", name);
+    }
+    *out = lock;
+    return 0;
 }
 
 HFI_PUBLIC void hf_close(hf_lock *lock)

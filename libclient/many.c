@@ -26,6 +26,7 @@ static int sorted_take(const struct sorted_lock *sorted, size_t count, enum hf_m
                        int64_t timeout_ns, struct hf_hold *out)
 {
     int64_t deadline_ns = deadline_after(timeout_ns);
+    hf_lock *lost = NULL; /* a hold that ended before the last lock was taken */
     int error = 0;
     size_t taken = 0;
     for (; taken < count; taken++) {
@@ -48,44 +49,68 @@ static int sorted_take(const struct sorted_lock *sorted, size_t count, enum hf_m
     for (size_t i = 0; error == 0 && i < count; i++) {
         if (hf_remaining_ns(sorted[i].lock) <= 0) {
             error = HF_ELOST;
+            lost = sorted[i].lock;
         }
     }
-    while (error != 0 && taken > 0) {
+    if (error == 0) {
+        return 0;
+    }
+    if (taken == count) {
+        error = failure_lost(lost);
+    }
+    while (taken > 0) {
         taken--;
-        /* hf_release() frees the handle even if the hold was lost */
-        int ignored = hf_release(sorted[taken].lock);
+        /* frees the handle even if the hold was lost, and keeps the text of the failure above */
+        int ignored = release_unsaid(sorted[taken].lock, 0);
         (void)ignored;
     }
     return error;
 }
 
-HFI_PUBLIC int hf_acquire_all(hf_lock *const *locks, size_t count, enum hf_mode mode,
-                              int64_t timeout_ns, struct hf_hold *out)
+static int arguments_check(hf_lock *const *locks, size_t count, enum hf_mode mode)
 {
-    if (locks == NULL || count == 0 || count > SIZE_MAX / sizeof(struct sorted_lock) ||
-        (mode != HF_EXCLUSIVE && mode != HF_SHARED)) {
-        return HF_EINVAL;
+    if (locks == NULL) {
+        return failure_null(NULL, "locks");
+    }
+    if (count == 0 || count > SIZE_MAX / sizeof(struct sorted_lock)) {
+        return failure(NULL, HF_EINVAL, "the number of locks is %zu, expected at least 1", count);
     }
     for (size_t i = 0; i < count; i++) {
-        if (locks[i] == NULL || locks[i]->client != locks[0]->client) {
-            return HF_EINVAL;
+        if (locks[i] == NULL) {
+            return failure(i > 0 ? locks[0]->client : NULL, HF_EINVAL, "locks[%zu] is NULL", i);
+        }
+        if (locks[i]->client != locks[0]->client) {
+            return failure(locks[0]->client, HF_EINVAL,
+                           "locks[%zu] (\"%s\") is of another client than locks[0] (\"%s\")", i,
+                           locks[i]->name, locks[0]->name);
         }
     }
     if (!alive_here(locks[0]->alive)) {
-        return HF_EFORKED;
+        return failure_forked(locks[0]->client);
+    }
+    return mode == HF_EXCLUSIVE || mode == HF_SHARED ? 0 : failure_mode(locks[0], mode);
+}
+
+HFI_PUBLIC int hf_acquire_all(hf_lock *const *locks, size_t count, enum hf_mode mode,
+                              int64_t timeout_ns, struct hf_hold *out)
+{
+    int error = arguments_check(locks, count, mode);
+    if (error != 0) {
+        return error;
     }
     struct sorted_lock *sorted = malloc(count * sizeof(*sorted));
     if (sorted == NULL) {
-        return HF_ENOMEM;
+        return failure(locks[0]->client, HF_ENOMEM, "no memory for %zu locks", count);
     }
     for (size_t i = 0; i < count; i++) {
         sorted[i] = (struct sorted_lock){.lock = locks[i], .index = i};
     }
     qsort(sorted, count, sizeof(*sorted), sorted_compare);
-    int error = 0;
-    for (size_t i = 1; i < count; i++) {
+    for (size_t i = 1; i < count && error == 0; i++) {
         if (sorted_compare(&sorted[i - 1], &sorted[i]) == 0) {
-            error = HF_EINVAL;
+            error = failure(locks[0]->client, HF_EINVAL,
+                            "the locks contain \"%s\" twice, expected each name once",
+                            sorted[i].lock->name);
         }
     }
     if (error == 0) {

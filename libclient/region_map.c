@@ -146,13 +146,17 @@ static struct region_map *region_create(hf_client *client, int fd, const struct 
     map->inode = status->st_ino;
     map->memory = mmap(NULL, map->size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (map->memory == MAP_FAILED) {
+        trouble_set(client, *error, "the shared memory (%zu bytes) cannot be mapped: %s", map->size,
+                    strerrordesc_np(errno));
         map->memory = NULL;
         region_unmap(map);
         return NULL;
     }
-    if (hfi_region_attach(map->memory, map->size, &map->region) != NULL) {
+    const char *flaw = hfi_region_attach(map->memory, map->size, &map->region);
+    if (flaw != NULL) {
         region_unmap(map);
         *error = HF_EPROTO;
+        trouble_set(client, *error, "the agent's shared memory is invalid: %s", flaw);
         return NULL;
     }
     map->kernel = (struct hfi_kernel){.sleep = kernel_sleep,

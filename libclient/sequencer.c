@@ -26,16 +26,16 @@ HFI_PUBLIC int hf_sequencer(hf_lock *lock, char *buf, size_t size)
     struct hold_view view;
     enum hold_worth worth;
     if (lock == NULL || buf == NULL) {
-        return HF_EINVAL;
+        return failure_null(lock != NULL ? lock->client : NULL, lock == NULL ? "lock" : "buf");
     }
     if (!alive_here(lock->alive)) {
-        return HF_EFORKED;
+        return failure_forked(lock->client);
     }
     if (!hold_look(lock, boottime_ns(), &view, &worth)) {
-        return HF_ENOTHELD;
+        return failure_unheld(lock);
     }
     if (worth != HOLD_COUNTS) {
-        return HF_ELOST;
+        return failure_lost(lock);
     }
     struct hfi_sequencer sequencer = {
         .shared = view.mode == HF_SHARED,
@@ -51,7 +51,10 @@ HFI_PUBLIC int hf_sequencer(hf_lock *lock, char *buf, size_t size)
     memcpy(sequencer.name, lock->name, lock->name_size);
     size_t written = hfi_sequencer_format(&sequencer, buf, size);
     if (written == 0 || written >= size) {
-        return HF_EINVAL;
+        return failure(lock->client, HF_EINVAL,
+                       "the buffer for the sequencer of \"%s\" has %zu bytes, which is too short; "
+                       "HF_SEQUENCER_MAX (%d) bytes are enough",
+                       lock->name, size, HF_SEQUENCER_MAX);
     }
     buf[written] = '\0';
     return 0;
@@ -62,15 +65,19 @@ HFI_PUBLIC int hf_sequencer(hf_lock *lock, char *buf, size_t size)
 static int sequencer_read(hf_client *client, const char *text, struct hfi_sequencer *out)
 {
     if (client == NULL || text == NULL) {
-        return HF_EINVAL;
+        return failure_null(client, client == NULL ? "client" : "sequencer");
     }
     if (!alive_here(client->alive)) {
-        return HF_EFORKED;
+        return failure_forked(client);
     }
     size_t size = strnlen(text, HF_SEQUENCER_MAX);
-    if (size >= HF_SEQUENCER_MAX || hfi_sequencer_parse(text, size, out) != 0 ||
-        strcmp(out->cell, client->cell) != 0) {
-        return HF_EINVAL;
+    if (size >= HF_SEQUENCER_MAX || hfi_sequencer_parse(text, size, out) != 0) {
+        return failure(client, HF_EINVAL, "\"%.200s\" is no sequencer", text);
+    }
+    if (strcmp(out->cell, client->cell) != 0) {
+        return failure(client, HF_EINVAL,
+                       "the sequencer of \"%s\" is of cell %s, expected one of the agent's cell %s",
+                       out->name, out->cell, client->cell);
     }
     return 0;
 }
@@ -87,7 +94,16 @@ HFI_PUBLIC int hf_check_sequencer(hf_client *client, const char *text)
     pthread_mutex_lock(&client->socket_mutex);
     error = client_request(client, &frame, HFI_FRAME_DONE, &answer);
     pthread_mutex_unlock(&client->socket_mutex);
-    return error;
+    switch (error) {
+    case 0:
+        return 0;
+    case HF_ESTALE:
+    case HF_EUNKNOWN:
+        return failure(client, error, "%s: \"%s\" with token %llu", hf_strerror(error),
+                       sequencer.name, (unsigned long long)sequencer.token);
+    default:
+        return failure_ask(client, error, "check a sequencer of the lock", sequencer.name);
+    }
 }
 
 static size_t prefix_size(const struct hfi_sequencer *sequencer)
@@ -164,9 +180,16 @@ HFI_PUBLIC int hf_check_sequencer_local(hf_client *client, const char *text)
     if (map == NULL) {
         error = namespace_ask(client, &sequencer, &map);
         if (error != 0) {
-            return error;
+            return failure_ask(client, error, "check a sequencer of the lock", sequencer.name);
         }
     }
     uint64_t hash = hfi_name_hash(sequencer.name, sequencer.name_size);
-    return hfi_index_token(&map->region, hash) > sequencer.token ? HF_ESTALE : 0;
+    uint64_t highest = hfi_index_token(&map->region, hash);
+    if (highest <= sequencer.token) {
+        return 0;
+    }
+    return failure(client, HF_ESTALE,
+                   "the sequencer of \"%s\" has token %llu, and this host has seen token %llu",
+                   sequencer.name, (unsigned long long)sequencer.token,
+                   (unsigned long long)highest);
 }

@@ -34,6 +34,7 @@ int socket_up(hf_client *client, int socket, const struct hfi_frame *hello)
     int error = HF_ENOAGENT;
     (void)setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &room, sizeof(room));
     if (size == 0 || send(socket, client->outgoing, size, MSG_NOSIGNAL) != (ssize_t)size) {
+        trouble_set(client, error, "%s", strerrordesc_np(errno));
         goto failed;
     }
     if (client->socket_fd < 0) {
@@ -42,6 +43,7 @@ int socket_up(hf_client *client, int socket, const struct hfi_frame *hello)
     }
     if (dup3(socket, client->socket_fd, O_CLOEXEC) < 0) {
         error = HF_ENOMEM;
+        trouble_set(client, error, "%s", strerrordesc_np(errno));
         goto failed;
     }
     close(socket);
@@ -114,6 +116,7 @@ int socket_send(hf_client *client, const struct hfi_frame *frame)
         if (sent < 0 && errno == EAGAIN && socket_wait(client, POLLOUT, deadline_ns)) {
             continue;
         }
+        trouble_set(client, HF_ENOAGENT, "the agent does not read: %s", strerrordesc_np(errno));
         socket_down(client);
         return HF_ENOAGENT;
     }
@@ -159,19 +162,25 @@ static int receive_now(hf_client *client, struct answer *answer)
                              .msg_controllen = sizeof(control.space)};
     answer->fd = -1;
     ssize_t got = recvmsg(client->socket_fd, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
+        return 0;
+    }
     if (got < 0) {
-        return errno == EAGAIN || errno == EINTR ? 0 : HF_ENOAGENT;
+        trouble_set(client, HF_ENOAGENT, "%s", strerrordesc_np(errno));
+        return HF_ENOAGENT;
     }
     bool good = take_fds(&message, answer, &client->no_descriptor);
     if (got == 0 && good && answer->fd < 0) {
-        return HF_ENOAGENT; /* the agent hung up */
+        trouble_set(client, HF_ENOAGENT, "the agent hung up");
+        return HF_ENOAGENT;
     }
-    struct hfi_frame_error error;
+    struct hfi_frame_error error = {"a frame with a lost or unexpected descriptor"};
     if (!good ||
         hfi_frame_decode(client->packet, (size_t)got, &answer->frame, &answer->cursor, &error) !=
             0 ||
         answer->frame.kind < HFI_FRAME_WELCOME) {
         answer_close_fd(answer);
+        trouble_set(client, HF_EPROTO, "the agent sent an invalid frame: %s", error.text);
         return HF_EPROTO;
     }
     answer->size = (size_t)got;

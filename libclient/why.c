@@ -350,15 +350,33 @@ static void note_end(struct inquiry *inquiry, const struct hold_end *end)
     copy_text(reason->agent, sizeof(reason->agent), end->agent);
 }
 
+void why_end_text(const hf_lock *lock, const struct hold_end *end, char *out, size_t size)
+{
+    struct inquiry inquiry = {.lock = lock};
+    note_end(&inquiry, end);
+    say_reason(&inquiry);
+    copy_text(out, size, inquiry.reason.text);
+}
+
+/* Checks the arguments of hf_why(). */
+static int arguments_check(const hf_lock *lock, const struct hf_reason *out)
+{
+    if (lock == NULL || out == NULL) {
+        return failure_null(lock != NULL ? lock->client : NULL, lock == NULL ? "lock" : "out");
+    }
+    if (out->size < HFI_REASON_SIZE_MIN) {
+        return failure_options(lock->client, "hf_reason", out, HFI_REASON_SIZE_MIN);
+    }
+    return alive_here(lock->alive) ? 0 : failure_forked(lock->client);
+}
+
 HFI_PUBLIC int hf_why(hf_lock *lock, struct hf_reason *out)
 {
     struct inquiry inquiry = {.reason = {.pid = -1, .uid = -1, .since_ns = -1}, .lock = lock};
     struct hold_end end;
-    if (lock == NULL || out == NULL || out->size < HFI_REASON_SIZE_MIN) {
-        return HF_EINVAL;
-    }
-    if (!alive_here(lock->alive)) {
-        return HF_EFORKED;
+    int error = arguments_check(lock, out);
+    if (error != 0) {
+        return error;
     }
     if (ended_last(lock, &end)) {
         note_end(&inquiry, &end);
@@ -366,16 +384,16 @@ HFI_PUBLIC int hf_why(hf_lock *lock, struct hf_reason *out)
         hand_out(&inquiry, out);
         return 0;
     }
-    int error = hf_show(lock->client, lock->name, on_lock, &inquiry);
+    error = show_unsaid(lock->client, lock->name, on_lock, &inquiry);
     if (error == 0) {
-        error = hf_status(lock->client, on_status, &inquiry);
+        error = status_unsaid(lock->client, on_status, &inquiry);
     }
     if (error == HF_ENOAGENT) {
         inquiry = (struct inquiry){
             .reason = {.kind = HF_WHY_NO_AGENT, .pid = -1, .uid = -1, .since_ns = -1},
             .lock = lock};
     } else if (error != 0) {
-        return error;
+        return failure_ask(lock->client, error, "show the lock", lock->name);
     }
     say_reason(&inquiry);
     hand_out(&inquiry, out);

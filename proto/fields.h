@@ -158,10 +158,6 @@ void hfi_write_fields(struct hfi_writer *writer, const struct hfi_field *fields,
 
 bool hfi_text_fits(enum hfi_text_rule rule, struct hfi_text text);
 
-/* Returns the size of the UTF-8 character at bytes, where size bytes are readable. Returns 0 if
- * there is no valid character, or if it is a control character. */
-size_t hfi_utf8_size(const char *bytes, size_t size);
-
 /* Cuts a command line at the end of a character, and replaces bytes that are not text by '?'. The
  * result lies in `cleaned`, which must have HFI_FRAME_COMMAND_MAX bytes. */
 struct hfi_text hfi_command_shown(struct hfi_text command, char *cleaned);

@@ -27,7 +27,8 @@
  *  - A signal handler that runs during a call does not end the call: after the handler a wait goes
  *    on until its timeout. To end a wait from a handler, let the handler wake a thread that calls
  *    hf_cancel. Only hf_remaining_ns is async-signal-safe.
- *  - The library starts no thread, keeps no global state and handles no signal.
+ *  - The library starts no thread, handles no signal, and keeps no global state but the text of
+ *    each thread's last failure (hf_error_text).
  *
  * holdfast/admin.h has the calls that show locks, the cell and the agent's status, and the call by
  * which an administrator breaks a hold.
@@ -112,7 +113,7 @@ struct hf_options {
     const char *socket;
     int64_t connect_timeout_ns; /* default 5 s; negative (HF_FOREVER): for ever */
     /* NULL, or a buffer of why_size bytes, into which hf_connect writes one line: the text of
-     * hf_strerror for its result, or a more exact text */
+     * hf_strerror for its result, or a more exact text. hf_error_text(NULL) says more */
     char *why;
     size_t why_size;
     /* the text that other users see as this process's command, as in `holdfast ls`, at most 160
@@ -421,6 +422,27 @@ int hf_next_event(hf_client *client, struct hf_event *out);
 
 /* Returns a short English text for a code. The text is static, and never NULL. */
 const char *hf_strerror(int error);
+
+/*
+ * Describes the calling thread's last failure in one English sentence, with the value that was
+ * wrong: the option, the name with its length and the limit, the socket with the system's error,
+ * the hold, or the user. The sentence has no final full stop and no control characters, and its
+ * words may change with each version, so a program shows it to people and decides by the code.
+ *
+ * Each thread has one text, as it has one errno. A call of this library that returns a negative
+ * code replaces it, and a call that succeeds leaves it as it is, so ask for it right after the
+ * failed call, in the same thread. If client is NULL, the text is of the last failed call,
+ * whatever its object was: a client, a lock, or none, as for a hf_connect that failed. If client
+ * is not NULL, and the last failed call was about another client or none, the text is empty. The
+ * text is also empty if no call of this thread has failed.
+ *
+ * The result is never NULL. It belongs to the thread, and lives until the next call of this
+ * library in the same thread, or until the thread ends. The end of the client does not end it. The
+ * text of HF_EBUSY and HF_ETIMEDOUT does not say who has the lock, because only the agent knows
+ * that: hf_why asks it. (Calls that cannot return an error, such as hf_remaining_ns, have no text,
+ * and neither has a result of the program's own function in hf_list, hf_show or hf_facts.)
+ */
+const char *hf_error_text(const hf_client *client);
 
 /* Returns the version of the library, such as "0.1.0". The text is static. */
 const char *hf_version(void);

@@ -32,11 +32,15 @@ namespace holdfast
 
 using nanoseconds = std::chrono::nanoseconds;
 
-/* A failure, with its HF_E... code. */
+/* A failure, with its HF_E... code. what() is the text of hf_error_text, or else that of
+ * hf_strerror. */
 class error : public std::runtime_error
 {
   public:
-    explicit error(int code) : std::runtime_error(hf_strerror(code)), code_(code)
+    explicit error(int code) : error(code, hf_strerror(code))
+    {
+    }
+    error(int code, const char *text) : std::runtime_error(text), code_(code)
     {
     }
     int code() const noexcept
@@ -53,7 +57,7 @@ namespace detail
 inline void check(int code)
 {
     if (code < 0) {
-        throw error(code);
+        throw error(code, hf_error_text(nullptr)); /* the call was this thread's last failure */
     }
 }
 } // namespace detail
@@ -194,27 +198,34 @@ class hold
     std::string sequencer() const
     {
         char buffer[HF_SEQUENCER_MAX];
-        detail::check(handle_ != nullptr ? hf_sequencer(handle_, buffer, sizeof(buffer))
-                                         : static_cast<int>(HF_ENOTHELD));
+        detail::check(hf_sequencer(held(), buffer, sizeof(buffer)));
         return buffer;
     }
     void progress()
     {
-        detail::check(handle_ != nullptr ? hf_progress(handle_) : static_cast<int>(HF_ENOTHELD));
+        detail::check(hf_progress(held()));
     }
     void downgrade()
     {
-        detail::check(handle_ != nullptr ? hf_downgrade(handle_) : static_cast<int>(HF_ENOTHELD));
+        detail::check(hf_downgrade(held()));
     }
     /* Ends the hold now. Throws HF_ELOST if the hold had ended before the call. This object is
      * empty afterwards, even if the call throws. */
     void release()
     {
-        hf_lock *held = std::exchange(handle_, nullptr);
-        detail::check(held != nullptr ? hf_release(held) : static_cast<int>(HF_ENOTHELD));
+        hf_lock *released = held();
+        handle_ = nullptr;
+        detail::check(hf_release(released));
     }
 
   private:
+    hf_lock *held() const
+    {
+        if (handle_ == nullptr) {
+            throw error(HF_ENOTHELD);
+        }
+        return handle_;
+    }
     int take(const lock &of, hf_mode mode, std::int64_t timeout_ns) noexcept
     {
         hf_hold taken{};

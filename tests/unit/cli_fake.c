@@ -440,6 +440,13 @@ const char *hf_strerror(int error)
     return text;
 }
 
+/* Not the text of a code, so that a test sees which of the two a command writes. */
+const char *hf_error_text(const hf_client *client)
+{
+    (void)client;
+    return "fake failure\x1b with its value";
+}
+
 const char *hf_version(void)
 {
     return "9.8.7";

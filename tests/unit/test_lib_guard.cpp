@@ -17,12 +17,15 @@ void agent_delete(struct agent *agent);
 
 static const int64_t ttl_ns = INT64_C(60000000000);
 
+static std::string last_what; /* what() of the last exception that code_of() saw */
+
 static int code_of(void (*call)(holdfast::client &), holdfast::client &client)
 {
     try {
         call(client);
     } catch (const holdfast::error &failure) {
-        ck_assert_str_eq(failure.what(), hf_strerror(failure.code()));
+        ck_assert_str_ne(failure.what(), "");
+        last_what = failure.what();
         return failure.code();
     }
     return 0;
@@ -71,12 +74,15 @@ START_TEST(failures_are_exceptions)
         holdfast::client client{std::string(agent_path(agent))};
         ck_assert_int_eq(code_of([](holdfast::client &c) { holdfast::lock lock(c, ""); }, client),
                          HF_EINVAL);
+        ck_assert_str_eq(last_what.c_str(), "the lock's name is empty, expected 1 to 255 bytes");
         ck_assert_int_eq(
             code_of([](holdfast::client &c) { holdfast::lock lock(c, std::string("a\0b", 3)); },
                     client),
             HF_EINVAL);
         ck_assert_int_eq(code_of([](holdfast::client &) { holdfast::hold().release(); }, client),
                          HF_ENOTHELD);
+        /* no call of the library failed, so the text is not that of an earlier failure */
+        ck_assert_str_eq(last_what.c_str(), hf_strerror(HF_ENOTHELD));
         ck_assert_int_eq(code_of(
                              [](holdfast::client &c) {
                                  holdfast::lock lock(c, "a");
@@ -85,6 +91,8 @@ START_TEST(failures_are_exceptions)
                              },
                              client),
                          HF_EALREADY);
+        ck_assert(last_what.find("\"a\" holds the lock already, with token ") !=
+                  std::string::npos);
         ck_assert_int_eq(code_of(
                              [](holdfast::client &c) {
                                  holdfast::lock lock(c, "a");

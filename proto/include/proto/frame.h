@@ -369,6 +369,9 @@ int hfi_name_check(const char *name, size_t size);
 int hfi_prefix_check(const char *prefix, size_t size);
 /* Returns whether the label may name a cell, an agent or a namespace: [a-z0-9_-]{1,32}. */
 bool hfi_label_check(const char *label, size_t size);
+/* Returns the size of the UTF-8 character at bytes, where size bytes are readable. Returns 0 if
+ * there is no valid character, or if it is a control character. */
+size_t hfi_utf8_size(const char *bytes, size_t size);
 
 /*
  * ---- sequencers: one word that identifies a hold and says where it is ----
