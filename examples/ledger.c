@@ -73,7 +73,7 @@ static _Noreturn void give_up(const char *what)
 
 static _Noreturn void fail_hf(const char *what, int error)
 {
-    fprintf(stderr, "ledger: %s: %s\n", what, hf_strerror(error));
+    fprintf(stderr, "ledger: %s: %s (%d)\n", what, hf_error_text(NULL), error);
     exit(2);
 }
 

@@ -54,7 +54,7 @@ static _Noreturn void fail(const char *what)
 static void must(int error, const char *what)
 {
     if (error != 0) {
-        fprintf(stderr, "resource: %s: %s\n", what, hf_strerror(error));
+        fprintf(stderr, "resource: %s: %s (%d)\n", what, hf_error_text(NULL), error);
         _exit(1);
     }
 }

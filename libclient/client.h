@@ -274,16 +274,16 @@ struct socket_identity {
     struct timespec changed;
 };
 
-/* Why the last attempt to connect, or the last connection, failed. error 0: the connection is well. */
+/* Why the last attempt to connect, or the last connection, failed. error 0: no failure is known. */
 struct trouble {
     int error;
     char text[256];
 };
 
 struct hf_client {
-    uint32_t *alive;  /* a page that reads 0 in a forked child */
-    pid_t pid;        /* the process that made this client */
-    int64_t made_ns;  /* when: CLOCK_BOOTTIME */
+    uint32_t *alive; /* a page that reads 0 in a forked child */
+    pid_t pid;       /* the process that made this client */
+    int64_t made_ns; /* when: CLOCK_BOOTTIME */
     pthread_mutex_t socket_mutex;
     pthread_mutex_t list_mutex;
 

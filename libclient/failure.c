@@ -79,10 +79,11 @@ int failure_null(const hf_client *client, const char *argument)
 
 int failure_forked(const hf_client *client)
 {
-    return failure(client, HF_EFORKED,
-                   "the client belongs to process %ld, and this process is its forked child; connect "
-                   "anew",
-                   (long)client->pid);
+    return failure(
+        client, HF_EFORKED,
+        "the client belongs to process %ld, and this process is its forked child; connect "
+        "anew",
+        (long)client->pid);
 }
 
 int failure_name(const hf_client *client, int error, const char *what, const char *name)
@@ -97,7 +98,8 @@ int failure_name(const hf_client *client, int error, const char *what, const cha
         return failure(client, error, "the %s has %zu bytes, expected at most %d: %.40s...", what,
                        size, HFI_NAME_MAX, name);
     }
-    while (hfi_utf8_size(name + at, size - at) > 0) { /* ends at the malformed byte, or at the end */
+    while (hfi_utf8_size(name + at, size - at) >
+           0) { /* ends at the malformed byte, or at the end */
         at += hfi_utf8_size(name + at, size - at);
     }
     return failure(client, error,

@@ -163,9 +163,8 @@ static int list_pages(hf_client *client, struct hfi_text prefix, struct page *pa
         char after[HFI_NAME_MAX + 1];
         uint32_t after_size = page->last_name_size;
         memcpy(after, page->last_name, after_size);
-        struct hfi_frame frame = {
-            .kind = HFI_FRAME_LIST,
-            .list = {.prefix = prefix, .after = text_of(after, after_size)}};
+        struct hfi_frame frame = {.kind = HFI_FRAME_LIST,
+                                  .list = {.prefix = prefix, .after = text_of(after, after_size)}};
         size_t size;
         error = packet_fetch(client, &frame, HFI_FRAME_LISTED, page->packet, &size);
         if (error == 0) {

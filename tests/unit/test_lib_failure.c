@@ -62,7 +62,8 @@ START_TEST(a_bad_option_is_named)
     } bad[] = {
         {{.size = sizeof(bad[0].options), .flags = 4}, ".flags", "0x4"},
         {{.size = sizeof(bad[0].options), .permits = 2}, ".permits", "is 2"},
-        {{.size = sizeof(bad[0].options), .lock_delay_ns = 60 * S + 1}, ".lock_delay_ns",
+        {{.size = sizeof(bad[0].options), .lock_delay_ns = 60 * S + 1},
+         ".lock_delay_ns",
          "60000000001"},
         {{.size = sizeof(bad[0].options), .lease_ns = -1}, ".lease_ns", "is -1"},
         {{.size = sizeof(bad[0].options), .max_stall_ns = 999}, ".max_stall_ns", "is 999"},
@@ -93,8 +94,7 @@ START_TEST(a_failed_connect_names_the_socket)
     atomic_store(&agent.mood, MOOD_OLD);
     options.socket = agent.path;
     options.connect_timeout_ns = S;
-    FAILS(hf_connect(&options, &none), HF_EVERSION, "version",
-          "expected 3");
+    FAILS(hf_connect(&options, &none), HF_EVERSION, "version", "expected 3");
     atomic_store(&agent.mood, MOOD_RUBBISH);
     FAILS(hf_connect(&options, &none), HF_EPROTO, "invalid frame");
     atomic_store(&agent.mood, MOOD_FULL);
@@ -274,8 +274,7 @@ static void *fail_often(void *arg)
     for (int i = 0; i < 1000; i++) {
         int code = i % 2 == 0 ? hf_release(lock) : hf_acquire(lock, 5, 0, NULL);
         ck_assert_int_eq(code, i % 2 == 0 ? HF_ENOTHELD : HF_EINVAL);
-        ck_assert_msg(strstr(hf_error_text(client), expected) != NULL, "%s",
-                      hf_error_text(client));
+        ck_assert_msg(strstr(hf_error_text(client), expected) != NULL, "%s", hf_error_text(client));
     }
     return NULL;
 }

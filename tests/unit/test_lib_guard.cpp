@@ -91,8 +91,7 @@ START_TEST(failures_are_exceptions)
                              },
                              client),
                          HF_EALREADY);
-        ck_assert(last_what.find("\"a\" holds the lock already, with token ") !=
-                  std::string::npos);
+        ck_assert(last_what.find("\"a\" holds the lock already, with token ") != std::string::npos);
         ck_assert_int_eq(code_of(
                              [](holdfast::client &c) {
                                  holdfast::lock lock(c, "a");
