@@ -15,7 +15,7 @@ foreach(part calls events agent threads interface rings why ended failure)
 endforeach()
 # These tests call functions of libclient that the library hides, so they have libclient's own
 # objects. The linker takes nothing from the static library then.
-foreach(part agent events)
+foreach(part agent events failure)
     target_sources(test_lib_${part} PRIVATE $<TARGET_OBJECTS:holdfast_objects>)
 endforeach()
 

@@ -7,6 +7,8 @@
 #include <sys/wait.h>
 
 #include "../suite_main.h"
+/* libholdfast's own header, to play the failures of system calls */
+#include "client.h"
 
 static void setup(void)
 {
@@ -122,6 +124,7 @@ START_TEST(an_answer_of_the_agent_is_described)
     FAILS(hf_open(client, "y", NULL, &lock), HF_ENOAGENT, "no connection to the agent at ",
           "agent.sock: ");
     ck_assert_ptr_nonnull(strstr(hf_error_text(client), agent.path));
+    trouble_set(client, HF_EACCES, "as if connect() had failed with EACCES");
     agent_start(&agent, true);
     ck_assert_int_eq(REACHED(hf_open(client, "y", NULL, &lock)), 0);
     /* the cause of the broken connection is forgotten, so it does not explain this refusal */
@@ -181,6 +184,11 @@ START_TEST(acquiring_all_names_the_lock_that_failed)
     hf_lock *theirs = open_lock("b");
     ck_assert_int_eq(hf_acquire(theirs, HF_EXCLUSIVE, 0, NULL), 0);
     FAILS(hf_acquire_all(locks, 2, HF_EXCLUSIVE, 0, NULL), HF_EBUSY, "\"b\" cannot");
+    /* the hold of "a" ends before the wait for "b", so its release fails */
+    struct hf_lock_options brief = HF_LOCK_OPTIONS_INIT;
+    brief.lease_ns = 5 * MS;
+    hf_lock *lost[] = {open_with("a", &brief), locks[1]};
+    FAILS(hf_acquire_all(lost, 2, HF_EXCLUSIVE, 100 * MS, NULL), HF_ETIMEDOUT, "\"b\"");
     FAILS(hf_acquire_all(twice, 2, HF_EXCLUSIVE, 0, NULL), HF_EINVAL, "\"a\" twice");
     FAILS(hf_acquire_all(locks, 0, HF_EXCLUSIVE, 0, NULL), HF_EINVAL, "number of locks is 0");
     locks[1] = NULL;
