@@ -20,12 +20,16 @@
 #include "holdfast/holdfast.h"
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace holdfast
 {
@@ -60,7 +64,24 @@ inline void check(int code)
         throw error(code, hf_error_text(nullptr)); /* the call was this thread's last failure */
     }
 }
+/* A C string would end at a zero byte. */
+inline const char *c_string(const std::string &text)
+{
+    if (text.find('\0') != std::string::npos) {
+        throw error(HF_EINVAL);
+    }
+    return text.c_str();
+}
 } // namespace detail
+
+/* hf_event. For the object that owns the handle, compare `handle` with its get(). */
+struct event {
+    hf_event_kind kind;
+    hf_lock *handle; /* null for HF_EVENT_CHANGED */
+    std::uint64_t token;
+    std::string name;
+    hf_reason_kind why; /* of HF_EVENT_LOST */
+};
 
 /* hf_client */
 class client
@@ -81,6 +102,31 @@ class client
     hf_client *get() const noexcept
     {
         return handle_.get();
+    }
+    /* When this descriptor polls readable, call next_event() until it returns an empty object. */
+    int event_fd()
+    {
+        int fd = hf_event_fd(get());
+        detail::check(fd);
+        return fd;
+    }
+    std::optional<event> next_event()
+    {
+        hf_event raw;
+        int got = hf_next_event(get(), &raw);
+        detail::check(got);
+        if (got == 0) {
+            return std::nullopt;
+        }
+        return event{raw.kind, raw.lock, raw.token, raw.name, raw.why};
+    }
+    void watch(const std::string &prefix)
+    {
+        detail::check(hf_watch(get(), detail::c_string(prefix)));
+    }
+    void unwatch(const std::string &prefix)
+    {
+        detail::check(hf_unwatch(get(), detail::c_string(prefix)));
     }
 
   private:
@@ -109,11 +155,8 @@ class lock
     }
     lock(const client &owner, const std::string &name, const hf_lock_options &options)
     {
-        if (name.find('\0') != std::string::npos) { /* a C string would end at the zero */
-            throw error(HF_EINVAL);
-        }
         hf_lock *made = nullptr;
-        detail::check(hf_open(owner.get(), name.c_str(), &options, &made));
+        detail::check(hf_open(owner.get(), detail::c_string(name), &options, &made));
         handle_.reset(made);
     }
     hf_lock *get() const noexcept
@@ -254,6 +297,128 @@ class hold
 
     hf_lock *handle_ = nullptr;
     std::uint64_t token_ = 0;
+};
+
+/*
+ * Holds of several locks of one client, all or none (hf_acquire_all), which are released when the
+ * object goes out of scope. It can be moved but not copied. An empty object holds nothing.
+ *
+ *     holdfast::hold_set all({from, to});            // two objects of holdfast::lock; waits
+ */
+class hold_set
+{
+  public:
+    using lock_list = std::vector<std::reference_wrapper<const lock>>;
+
+    hold_set() noexcept = default;
+    /* Takes the locks. Waits for them without a limit. */
+    explicit hold_set(const lock_list &of, hf_mode mode = HF_EXCLUSIVE)
+    {
+        detail::check(take(of, mode, HF_FOREVER));
+    }
+    hold_set(hold_set &&from) noexcept
+        : handles_(std::exchange(from.handles_, {})), tokens_(std::exchange(from.tokens_, {}))
+    {
+    }
+    hold_set &operator=(hold_set &&from) noexcept
+    {
+        if (this != &from) {
+            drop();
+            handles_ = std::exchange(from.handles_, {});
+            tokens_ = std::exchange(from.tokens_, {});
+        }
+        return *this;
+    }
+    hold_set(const hold_set &) = delete;
+    hold_set &operator=(const hold_set &) = delete;
+    ~hold_set()
+    {
+        drop();
+    }
+
+    /* try_to tries once; try_for waits for timeout at most. Both return an empty object if they do
+     * not get all of the locks. */
+    static hold_set try_to(const lock_list &of, hf_mode mode = HF_EXCLUSIVE)
+    {
+        return attempt(of, mode, 0);
+    }
+    static hold_set try_for(const lock_list &of, nanoseconds timeout, hf_mode mode = HF_EXCLUSIVE)
+    {
+        return attempt(of, mode, timeout.count() > 0 ? timeout.count() : 0);
+    }
+
+    explicit operator bool() const noexcept
+    {
+        return !handles_.empty();
+    }
+    /* The fencing token of the lock with that index in the list. */
+    std::uint64_t token(std::size_t index) const
+    {
+        return tokens_.at(index);
+    }
+    /* For how long all of the holds still count; zero if one of them does not. No system call. */
+    nanoseconds remaining() const noexcept
+    {
+        std::int64_t least_ns = handles_.empty() ? 0 : hf_remaining_ns(handles_[0]);
+        for (hf_lock *handle : handles_) {
+            std::int64_t one_ns = hf_remaining_ns(handle);
+            least_ns = one_ns < least_ns ? one_ns : least_ns;
+        }
+        return nanoseconds(least_ns);
+    }
+    /* Ends the holds now. Throws HF_ELOST if one of them had ended before the call. This object is
+     * empty afterwards, even if the call throws. */
+    void release()
+    {
+        if (handles_.empty()) {
+            throw error(HF_ENOTHELD);
+        }
+        detail::check(drop());
+    }
+
+  private:
+    int take(const lock_list &of, hf_mode mode, std::int64_t timeout_ns)
+    {
+        std::vector<hf_lock *> handles;
+        std::vector<hf_hold> holds(of.size());
+        std::vector<std::uint64_t> tokens(of.size());
+        for (const lock &one : of) {
+            handles.push_back(one.get());
+        }
+        int code = hf_acquire_all(handles.data(), handles.size(), mode, timeout_ns, holds.data());
+        if (code == 0) { /* nothing below allocates memory, so nothing throws while the locks are held */
+            for (std::size_t i = 0; i < of.size(); i++) {
+                tokens[i] = holds[i].token;
+            }
+            handles_.swap(handles);
+            tokens_.swap(tokens);
+        }
+        return code;
+    }
+    static hold_set attempt(const lock_list &of, hf_mode mode, std::int64_t timeout_ns)
+    {
+        hold_set made;
+        int code = made.take(of, mode, timeout_ns);
+        if (code != HF_EBUSY && code != HF_ETIMEDOUT) {
+            detail::check(code);
+        }
+        return made;
+    }
+    /* Releases all holds, in the reverse order. Returns the last failure, whose text is the
+     * thread's. */
+    int drop() noexcept
+    {
+        int code = 0;
+        for (; !handles_.empty(); handles_.pop_back()) {
+            int one = hf_release(handles_.back());
+            code = one < 0 ? one : code;
+        }
+        tokens_.clear();
+        return code;
+    }
+
+    std::vector<hf_lock *> handles_;
+    std::vector<std::uint64_t> tokens_;
 };
 
 /*

@@ -3,6 +3,8 @@
 
 #include <check.h>
 #include <mutex>
+#include <optional>
+#include <poll.h>
 #include <string>
 #include <thread>
 
@@ -138,6 +140,82 @@ START_TEST(guards_of_the_standard_library)
 }
 END_TEST
 
+/* A set has all of its locks or none. */
+START_TEST(set_has_all_or_none)
+{
+    struct agent *agent = agent_new(ttl_ns);
+    {
+        holdfast::client client{std::string(agent_path(agent))};
+        holdfast::lock a(client, "a");
+        holdfast::lock b(client, "b");
+        holdfast::lock others_a(client, "a");
+        holdfast::lock others_b(client, "b");
+        {
+            holdfast::hold_set all({b, a});
+            ck_assert(bool(all));
+            ck_assert(all.remaining() > holdfast::nanoseconds(0));
+            ck_assert(all.token(0) > 0 && all.token(1) > 0);
+            ck_assert(!holdfast::hold::try_to(others_a));
+            ck_assert(!holdfast::hold_set::try_to({others_a, others_b}));
+            holdfast::hold_set moved(std::move(all));
+            ck_assert(!all);
+            ck_assert(all.remaining() == holdfast::nanoseconds(0));
+            ck_assert(!holdfast::hold::try_to(others_b));
+        }
+        holdfast::hold other(others_b);
+        ck_assert(!holdfast::hold_set::try_for({a, b}, std::chrono::milliseconds(5)));
+        ck_assert(bool(holdfast::hold::try_to(others_a))); /* so the set has kept nothing */
+        other.release();
+        holdfast::hold_set again = holdfast::hold_set::try_to({a, b}, HF_SHARED);
+        ck_assert(bool(again));
+        again.release();
+        ck_assert(!again);
+        ck_assert_int_eq(code_of([](holdfast::client &) { holdfast::hold_set().release(); }, client),
+                         HF_ENOTHELD);
+        ck_assert_int_eq(code_of(
+                             [](holdfast::client &c) {
+                                 holdfast::lock lock(c, "c");
+                                 holdfast::hold_set twice({lock, lock});
+                             },
+                             client),
+                         HF_EINVAL);
+        ck_assert(last_what.find("\"c\" twice") != std::string::npos);
+    }
+    agent_delete(agent);
+}
+END_TEST
+
+static bool is_lost(const std::optional<holdfast::event> &event, const holdfast::lock &lock)
+{
+    return event && event->kind == HF_EVENT_LOST && event->handle == lock.get() &&
+           event->name == "a" && event->token > 0 && event->why == HF_WHY_LEASE_OVER;
+}
+
+START_TEST(events_come_by_a_descriptor)
+{
+    struct agent *agent = agent_new(ttl_ns);
+    {
+        holdfast::client client{std::string(agent_path(agent))};
+        struct pollfd polled = {client.event_fd(), POLLIN, 0};
+        hf_lock_options options = HF_LOCK_OPTIONS_INIT;
+        options.lease_ns = 20000000;
+        holdfast::lock lock(client, "a", options);
+        client.watch("a");
+        client.unwatch("a");
+        ck_assert_int_eq(code_of([](holdfast::client &c) { c.watch("a\n"); }, client), HF_EINVAL);
+        holdfast::hold hold(lock);
+        std::optional<holdfast::event> event;
+        do { /* ends: Check has a timeout */
+            ck_assert_int_ge(poll(&polled, 1, -1), 1);
+            event = client.next_event();
+        } while (!event);
+        ck_assert(is_lost(event, lock));
+        ck_assert(!client.next_event());
+    }
+    agent_delete(agent);
+}
+END_TEST
+
 /* Threads that share one mutex exclude each other: no increment gets lost, and no call throws. */
 START_TEST(threads_share_a_mutex)
 {
@@ -168,6 +246,8 @@ int main()
     tcase_add_test(tests, hold_ends_with_its_scope);
     tcase_add_test(tests, failures_are_exceptions);
     tcase_add_test(tests, guards_of_the_standard_library);
+    tcase_add_test(tests, set_has_all_or_none);
+    tcase_add_test(tests, events_come_by_a_descriptor);
     tcase_add_test(tests, threads_share_a_mutex);
     return suite_main("lib_guard", tests);
 }
