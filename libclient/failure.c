@@ -167,8 +167,10 @@ int failure_reach(hf_client *client, int error)
     if (!known) {
         snprintf(cause, sizeof(cause), "%s", hf_strerror(error));
     }
-    return failure(client, error, "no connection to the agent at %s: %s",
-                   client->path[0] != '\0' ? client->path : "its socket", cause);
+    const char *path = client->path[0] != '\0' ? client->path : "its socket";
+    return error == HF_ENOAGENT
+               ? failure(client, error, "no agent answers at %s: %s", path, cause)
+               : failure(client, error, "no connection to the agent at %s: %s", path, cause);
 }
 
 /* The texts for what the agent itself answers. */

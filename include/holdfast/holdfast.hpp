@@ -386,7 +386,8 @@ class hold_set
             handles.push_back(one.get());
         }
         int code = hf_acquire_all(handles.data(), handles.size(), mode, timeout_ns, holds.data());
-        if (code == 0) { /* nothing below allocates memory, so nothing throws while the locks are held */
+        if (code ==
+            0) { /* nothing below allocates memory, so nothing throws while the locks are held */
             for (std::size_t i = 0; i < of.size(); i++) {
                 tokens[i] = holds[i].token;
             }

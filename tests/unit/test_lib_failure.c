@@ -121,8 +121,7 @@ START_TEST(an_answer_of_the_agent_is_described)
     ck_assert_ptr_nonnull(strstr(hf_error_text(client), uid));
     atomic_store(&agent.mood, MOOD_GOOD);
     agent_stop(&agent);
-    FAILS(hf_open(client, "y", NULL, &lock), HF_ENOAGENT, "no connection to the agent at ",
-          "agent.sock: ");
+    FAILS(hf_open(client, "y", NULL, &lock), HF_ENOAGENT, "no agent answers at ", "agent.sock: ");
     ck_assert_ptr_nonnull(strstr(hf_error_text(client), agent.path));
     trouble_set(client, HF_EACCES, "as if connect() had failed with EACCES");
     agent_start(&agent, true);

@@ -170,8 +170,9 @@ START_TEST(set_has_all_or_none)
         ck_assert(bool(again));
         again.release();
         ck_assert(!again);
-        ck_assert_int_eq(code_of([](holdfast::client &) { holdfast::hold_set().release(); }, client),
-                         HF_ENOTHELD);
+        ck_assert_int_eq(
+            code_of([](holdfast::client &) { holdfast::hold_set().release(); }, client),
+            HF_ENOTHELD);
         ck_assert_int_eq(code_of(
                              [](holdfast::client &c) {
                                  holdfast::lock lock(c, "c");
