@@ -55,6 +55,11 @@ void hfi_ending_note(const struct hfi_region *region, uint32_t slot, uint64_t to
     write_note(region, slot, (token & HFI_W_TOKEN) | HOLD_NOTED, ending);
 }
 
+void hfi_ending_forget(const struct hfi_region *region, uint32_t slot)
+{
+    write_note(region, slot, 0, &(struct hfi_ending){.kind = HFI_ENDING_NONE, .uid = -1});
+}
+
 static void note_seat(const struct hfi_region *region, uint32_t seat, uint64_t cell,
                       const struct hfi_ending *ending)
 {

@@ -133,11 +133,35 @@ START_TEST(a_damaged_word)
 }
 END_TEST
 
+/* The tokens of each name begin anew, so a hold of the next name in the slot may have the token of
+ * the hold that was broken. */
+START_TEST(a_note_stays_with_its_name)
+{
+    struct rig *small = rig_create(1, 2, 8, 1);
+    rig_begin(small);
+    uint32_t user = rig_connect(small, HOST_MAY_USE);
+    struct hfi_opened a = rig_open_granted(small, user, "a", 0);
+    const struct hfi_ending noted = {.kind = HFI_ENDING_BROKEN, .at_ns = 5, .uid = BREAKER_UID};
+    struct hfi_ending ending;
+    hfi_ending_note(&small->agents, a.slot, 1, &noted);
+    ck_assert(hfi_ending_last(&small->region, a.slot, &ending));
+    rig_close(small, user, a.handle);
+    (void)rig_open(small, user, "b", 0);
+    rig_returned(small, rig_sent(small, MESSAGE_GIVE_BACK));
+    struct hfi_opened b = rig_open_granted(small, user, "b", 0);
+    ck_assert_uint_eq(b.slot, a.slot);
+    ck_assert(!hfi_ending_read(&small->region, b.slot, HFI_SEAT_NONE, 1, 0, &ending));
+    ck_assert(!hfi_ending_last(&small->region, b.slot, &ending));
+    rig_destroy(small);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("endings");
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, a_dead_process);
+    tcase_add_test(tests, a_note_stays_with_its_name);
     tcase_add_test(tests, a_break_names_the_user_and_the_host);
     tcase_add_test(tests, a_broken_reader_learns_the_same);
     tcase_add_loop_test(tests, a_limit, 0, 2);

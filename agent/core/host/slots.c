@@ -10,6 +10,8 @@
 #include "spaces.h"
 #include "watches.h"
 
+#include "proto/ending.h"
+
 /* Takes a free slot and resets its word. Returns NONE if all slots are in use. */
 static uint32_t slot_take(struct host *host, uint32_t index)
 {
@@ -25,6 +27,7 @@ static uint32_t slot_take(struct host *host, uint32_t index)
     atomic_store(&shared->token_top, 0);
     atomic_store(&shared->closed_until_ns, 0);
     atomic_store(&shared->blocks, 0);
+    hfi_ending_forget(space_region(host, index), at.slot);
     seats_forget_slot(host, at);
     return at.slot;
 }

@@ -48,6 +48,10 @@ void hfi_ending_note_reader(const struct hfi_region *region, uint32_t slot, uint
 void hfi_ending_note_all(const struct hfi_region *region, uint32_t slot,
                          const struct hfi_ending *ending);
 
+/* Removes the slot's note, when another name gets the slot. The tokens of each name begin anew, so
+ * the note could be taken for that of a hold of the new name. */
+void hfi_ending_forget(const struct hfi_region *region, uint32_t slot);
+
 /* Reads the note of an exclusive hold (cell is 0), or of the shared hold with that cell in that
  * seat. If there is no such note, returns false and sets out->uid to -1 and the rest of *out to
  * 0. */
