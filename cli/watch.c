@@ -4,7 +4,7 @@
  * The watch begins before the first listing, so that no change in between is missed. An event has
  * only the name of a lock. After too many changes it has only the watched prefix. The command asks
  * for the state of the named lock and prints it, so several queued events of one lock become one
- * line. A line that differs from the line before it only by its time is left out. Without an agent
+ * line. A line that differs from the line before it only by its times is left out. Without an agent
  * no event can arrive, so the command tries once a second to reach the agent. When the agent
  * answers again, the command lists all locks, because it may have missed changes.
  */
@@ -39,7 +39,7 @@ struct watch_command {
     char names[NAMES_A_TURN][NAME_SIZE];
 };
 
-/* Writes what a line of JSON says about the lock, without the durations, which differ each time. */
+/* Writes what a line says about the lock, without the durations, which differ each time. */
 static void write_state(FILE *out, const struct hf_lock_info *info)
 {
     fprintf(out, "%s %d %d %d %s", info->name, (int)info->state, info->closed_ns > 0,
@@ -55,9 +55,9 @@ static void write_state(FILE *out, const struct hf_lock_info *info)
     }
 }
 
-/* Returns a text that is equal for two lines that say the same, whatever their times: the line
- * itself, or the state that the JSON describes. The caller frees it. NULL: no memory. */
-static char *same_text(const struct watch_command *watch, const struct hf_lock_info *info)
+/* Returns a text that is equal for two lines that say the same, whatever their times and durations.
+ * The caller frees it. NULL: no memory. */
+static char *same_text(const struct hf_lock_info *info)
 {
     char *text = NULL;
     size_t size = 0;
@@ -66,11 +66,7 @@ static char *same_text(const struct watch_command *watch, const struct hf_lock_i
     if (out == NULL) {
         return NULL;
     }
-    if (watch->json) {
-        write_state(out, info);
-    } else {
-        text_write_lock_line(out, info);
-    }
+    write_state(out, info);
     if (fclose(out) != 0) {
         free(text);
         return NULL;
@@ -101,7 +97,7 @@ static int write_json(const struct hf_lock_info *info)
 static int print_lock(const struct hf_lock_info *info, void *arg)
 {
     struct watch_command *watch = arg;
-    char *text = same_text(watch, info);
+    char *text = same_text(info);
     int error = 0;
 
     if (text == NULL) {
@@ -117,7 +113,8 @@ static int print_lock(const struct hf_lock_info *info, void *arg)
         error = write_json(info);
     } else {
         text_write_now(stdout, false);
-        printf(" %s", text);
+        putchar(' ');
+        text_write_lock_line(stdout, info);
     }
     if (fflush(stdout) != 0) {
         watch->output_gone = true;

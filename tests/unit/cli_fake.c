@@ -515,6 +515,7 @@ int hf_show(hf_client *client, const char *name, hf_list_fn *fn, void *arg)
             struct hf_lock_info info = infos[index];
 
             info.age_ns += is_set("changed") ? 1000000000 : 0;
+            info.closed_ns -= is_set("changed") && info.closed_ns > 0 ? 1000000 : 0;
             return fn(&info, arg);
         }
     }

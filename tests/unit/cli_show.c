@@ -512,7 +512,7 @@ START_TEST(test_watch_times)
 }
 END_TEST
 
-/* The state of the lock `many` is in the last line already. In JSON its durations differ. */
+/* The state of the lock `many` is in the last line already. Only its durations differ. */
 START_TEST(test_watch_says_nothing_twice)
 {
     static const char *const lines[] = {"watch", "watch --json"};
