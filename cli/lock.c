@@ -193,7 +193,8 @@ static int64_t agent_wait_ns(const struct lock_arguments *arguments)
 static int run_connected(struct lock_arguments *arguments, struct held *held)
 {
     bool outer = false;
-    int status = nested_check(held->client, held->names, held->count, arguments->nested, &outer);
+    int status = nested_check(held->client, held->names, held->count, arguments->nested,
+                              arguments->shared, &outer);
 
     if (status != 0) {
         return status;

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
 #include "options.h"
 
@@ -124,26 +124,35 @@ static int names_check(const struct lock_arguments *arguments)
     return status;
 }
 
-/* Returns whether the value of -s seems to be a lock's name and not a socket: it is not an absolute
- * path, and no file has it. */
-static bool is_name_for_socket(const struct cli *cli)
+/* If the value of -s seems to be a lock's name and not a socket, returns why; else NULL. A file
+ * that is no socket may be the lock file of a command line of flock(1). */
+static const char *why_no_socket(const struct cli *cli)
 {
-    return cli->socket != NULL && cli->socket[0] != '/' && access(cli->socket, F_OK) != 0;
+    struct stat status;
+
+    if (cli->socket == NULL) {
+        return NULL;
+    }
+    if (stat(cli->socket, &status) == 0) {
+        return S_ISSOCK(status.st_mode) ? NULL : "is no socket";
+    }
+    return cli->socket[0] != '/' ? "does not exist" : NULL;
 }
 
 void lock_arguments_hint(const struct cli *cli)
 {
-    if (is_name_for_socket(cli)) {
+    const char *why = why_no_socket(cli);
+
+    if (why != NULL) {
         (void)!cli_usage_error("lock",
-                               "-s is the agent's socket, and \"%s\" does not exist: did "
-                               "you mean --shared?",
-                               cli->socket);
+                               "-s is the agent's socket, and \"%s\" %s: did you mean --shared?",
+                               cli->socket, why);
     }
 }
 
 static int words_missing(const struct cli *cli, const struct lock_arguments *arguments)
 {
-    if (is_name_for_socket(cli)) {
+    if (why_no_socket(cli) != NULL) {
         lock_arguments_hint(cli);
         return CLI_USAGE;
     }

@@ -55,7 +55,26 @@ static int outer_check(hf_client *client, const char *name, bool *held)
     return error == HF_ESTALE || error == HF_EINVAL ? 0 : error;
 }
 
-int nested_check(hf_client *client, char *const *names, size_t count, bool nested, bool *outer)
+/* Returns the first of these locks whose outer hold is shared, or NULL. The third part of a
+ * sequencer is the mode of its hold. */
+static const char *outer_shared(char *const *names, size_t count)
+{
+    for (size_t index = 0; index < count; index++) {
+        const char *part = outer_sequencer(names[index]);
+
+        for (int skipped = 0; part != NULL && skipped < 2; skipped++) {
+            part = strchr(part, '/');
+            part += part != NULL;
+        }
+        if (part != NULL && strncmp(part, "s/", 2) == 0) {
+            return names[index];
+        }
+    }
+    return NULL;
+}
+
+int nested_check(hf_client *client, char *const *names, size_t count, bool nested, bool shared,
+                 bool *outer)
 {
     const char *held_name = NULL;
     const char *free_name = NULL;
@@ -87,6 +106,14 @@ int nested_check(hf_client *client, char *const *names, size_t count, bool neste
                                "--nested: the outer hold has \"%s\" but not \"%s\": expected all "
                                "or none of the locks in it",
                                held_name, free_name);
+    }
+    held_name = shared ? NULL : outer_shared(names, count);
+    if (held_name != NULL) {
+        return cli_usage_error(
+            "lock",
+            "--nested: the outer hold of \"%s\" is shared: expected --shared, or "
+            "an outer hold that is exclusive",
+            held_name);
     }
     *outer = true;
     return 0;

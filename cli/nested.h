@@ -17,11 +17,12 @@
 
 /*
  * Checks which of these locks are held by outer commands. If none is, sets *outer to false and
- * returns 0. If all are, and `nested` is set, sets *outer to true and returns 0. In all other cases
- * writes a line to stderr and returns the exit status.
+ * returns 0. If all are, and `nested` is set, sets *outer to true and returns 0; but a shared outer
+ * hold does only if this command asks for `shared` locks. In all other cases writes a line to
+ * stderr and returns the exit status.
  */
-int nested_check(hf_client *client, char *const *names, size_t count, bool nested, bool *outer)
-    __attribute__((warn_unused_result));
+int nested_check(hf_client *client, char *const *names, size_t count, bool nested, bool shared,
+                 bool *outer) __attribute__((warn_unused_result));
 
 /* Replaces this process by CMD, which stays in the process group of the outer CMD. Returns the exit
  * status if that fails. */

@@ -221,7 +221,20 @@ static const struct option_spec *option_find(const struct option_spec *specs, si
     return NULL;
 }
 
-/* Reads the option at the cursor, and moves the cursor behind it. */
+/* Returns whether the word has further options behind the letter of a flag, as -xn has. */
+static bool is_bundle(const char *word, const struct option_spec *specs, size_t spec_count,
+                      const struct option_spec *common)
+{
+    const char next[] = {'-', word[1] == '-' ? '\0' : word[2], '\0'};
+    const char *value;
+
+    return next[1] != '\0' && next[1] != '-' &&
+           (option_find(specs, spec_count, next, &value) != NULL ||
+            option_find(common, COMMON_COUNT, next, &value) != NULL);
+}
+
+/* Reads the option at the cursor, and moves the cursor behind it. In a bundle, -xn, it takes the
+ * first option, and leaves the rest, -n, to the next call. */
 static int option_take(struct cursor *cursor, const struct option_spec *specs, size_t spec_count,
                        const struct option_spec *common)
 {
@@ -238,6 +251,10 @@ static int option_take(struct cursor *cursor, const struct option_spec *specs, s
                                "--help` shows",
                                word, cursor->where == NULL ? "" : cursor->where,
                                cursor->where == NULL ? "" : " ");
+    }
+    if (spec->kind == OPTION_FLAG && is_bundle(word, specs, spec_count, common)) {
+        *++cursor->argv[cursor->index] = '-';
+        return option_store(cursor, spec, word, NULL);
     }
     cursor->index++;
     if (spec->kind == OPTION_FLAG) {

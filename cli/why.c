@@ -116,6 +116,9 @@ size_t why_find(const struct held *held, struct hf_reason *out)
         if (hf_remaining_ns(held->locks[index]) > 0 || hf_why(held->locks[index], &reason) != 0) {
             continue;
         }
+        if (reason.kind == HF_WHY_HELD && hf_remaining_ns(held->locks[index]) > 0) {
+            continue; /* this process has got the lock meanwhile, and is the holder */
+        }
         if (found == held->count || reason.kind != HF_WHY_NOTHING) {
             *out = reason;
             found = index;

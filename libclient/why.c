@@ -303,7 +303,7 @@ static void say_reason(struct inquiry *inquiry)
         say_holder(inquiry);
         break;
     case HF_WHY_AWAITED:
-        say(inquiry, "no holder is known, and others wait for it");
+        say(inquiry, "no holder is known, but processes wait for it");
         break;
     case HF_WHY_CLOSED:
         say(inquiry, "closed for another ");

@@ -20,6 +20,9 @@ static const struct {
      "acquire a mode=0 timeout=1500000000\n"},
     {"lock -e -o -w2 a -c 'echo $HOLDFAST_LOCK'", "a\n", "acquire a mode=0 timeout=2000000000\n"},
     {"lock -c 'echo line' a", "line\n", NULL},
+    {"lock -xn a echo had", "had\n", "acquire a mode=0 timeout=0\n"},
+    {"lock -enE9 a -- echo had", "had\n", "acquire a mode=0 timeout=0\n"},
+    {"lock -ow 2 a echo had", "had\n", "acquire a mode=0 timeout=2000000000\n"},
     {"lock a -n -c 'echo late'", "late\n", "acquire a mode=0 timeout=0\n"},
     {"lock a b -- echo both", "both\n", "acquire_all 2\n"},
     {"lock --shared a echo shared", "shared\n", "acquire a mode=1 timeout=-1\n"},
@@ -59,6 +62,9 @@ static const struct {
     {"lock -w 99999999999 a true", "is not a number of seconds"},
     {"lock -s gc -- true", "did you mean --shared?"},
     {"lock -s gc true", "did you mean --shared?"},
+    {"lock -s /etc/passwd", "\"/etc/passwd\" is no socket: did you mean --shared?"},
+    {"lock -n5 a true", "-n5: expected no value after --no-wait"},
+    {"lock -nZ a true", "-nZ: expected no value after --no-wait"},
 };
 
 START_TEST(test_refused)
@@ -82,6 +88,8 @@ START_TEST(test_shared_hint_without_agent)
     ck_assert_ptr_nonnull(strstr(ran.err, "did you mean --shared?"));
     run_command("connect=-9", "lock -s /nonexistent job -- true", &ran);
     ck_assert_ptr_null(strstr(ran.err, "did you mean"));
+    run_command("connect=-9", "lock -s /etc/passwd job -- true", &ran);
+    ck_assert_ptr_nonnull(strstr(ran.err, "\"/etc/passwd\" is no socket: did you mean --shared?"));
 }
 END_TEST
 
@@ -99,10 +107,12 @@ static const struct {
     {"", "lock e -- echo ran", 0, "ran\n", ""},
     {"", "lock a -- echo ran", 0, "ran\n", ""},
     {"", "lock --nested b -- sh -c 'echo $HOLDFAST_TOKEN'", 0, "1 2 3\n", ""},
-    {"", "lock --nested 'c d' b -- sh -c 'exit 3'", 3, "", ""},
+    {"", "lock --nested a% b -- sh -c 'exit 3'", 3, "", ""},
     {"", "lock --nested b -- /nonexistent", 127, "", "/nonexistent"},
     {"", "lock --nested b e -- echo ran", 64, "", "has \"b\" but not \"e\""},
     {"", "lock --nested e -- sh -c 'echo $HOLDFAST_LOCK'", 0, "e\n", ""},
+    {"", "lock --nested --shared 'c d' -- echo ran", 0, "ran\n", ""},
+    {"", "lock --nested 'c d' -- echo ran", 64, "", "\"c d\" is shared: expected --shared"},
     {"check=-17", "lock b -- echo ran", 0, "ran\n", ""}, /* the outer hold has ended */
     {"check=-17", "lock --nested b -- sh -c 'echo $HOLDFAST_LOCK'", 0, "b\n", ""},
     {"check=-11", "lock b -- echo ran", 0, "ran\n", ""}, /* the outer hold is in another cell */
@@ -115,7 +125,7 @@ START_TEST(test_nested)
 
     setenv("HOLDFAST_LOCK", "a%25 b c%20d", 1);
     setenv("HOLDFAST_TOKEN", "1 2 3", 1);
-    setenv("HOLDFAST_SEQUENCER", "s1 s2 s3", 1);
+    setenv("HOLDFAST_SEQUENCER", "s1 s2 hf1/dev/s/3/x/c", 1);
     run_command(nested[_i].fake, nested[_i].line, &ran);
     ck_assert_msg(ran.status == nested[_i].status, "%s: %d %s", nested[_i].line, ran.status,
                   ran.err);
