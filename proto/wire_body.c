@@ -105,12 +105,15 @@ static const struct field renew_ack_fields[] = {
     BOOL(message_renew_ack, extended),
     FIELD_AS("dead_epoch", message_renew_ack, ended_epoch, FIELD_NUMBER, UINT32_MAX),
 };
-/* The Holdfast release of the sender, which `holdfast doctor` shows. No decision depends on it. */
+/* The Holdfast release of the sender, which `holdfast doctor` shows, and the URL of the sender's
+ * status page, to which other status pages link. No decision depends on them. */
 static const struct field renew_optional[] = {
     FIELD(message_renew, release, FIELD_RELEASE, 0),
+    ADDRESS(message_renew, page),
 };
 static const struct field renew_ack_optional[] = {
     FIELD(message_renew_ack, release, FIELD_RELEASE, 0),
+    ADDRESS(message_renew_ack, page),
 };
 static const struct field session_fields[] = {
     AGENT(message_session, agent),

@@ -1,5 +1,6 @@
 /* Reads the text of an address of the configuration: see config.h. */
 #include <arpa/inet.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -76,4 +77,26 @@ bool config_is_same(const char *one, const char *other)
         return memcmp(ips[0], ips[1], IP_SIZE) == 0;
     }
     return length == host_length(hosts[1]) && strncasecmp(hosts[0], hosts[1], length) == 0;
+}
+
+bool config_is_page(const char *url)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+    static const char others[] = "-._~:/[]%";
+    char allowed[sizeof(letters) + sizeof(others)];
+    const char *host = begins(url, "http://") || begins(url, "https://") ? host_of(url) : "";
+    snprintf(allowed, sizeof(allowed), "%s%s", letters, others);
+    return (strcspn(host, letters) == 0 || host[0] == '[') && host[0] != '\0' &&
+           strlen(url) < MESSAGE_ADDRESS_MAX && host[strspn(host, allowed)] == '\0';
+}
+
+void config_page(const struct config *config, char out[MESSAGE_ADDRESS_MAX])
+{
+    const char *listen = config->http_listen;
+    const char *page = config->http_advertise;
+    if (page[0] == '\0' && listen[0] != '\0' && !config_is_anywhere(listen) &&
+        !config_is_local(listen)) {
+        page = listen;
+    }
+    snprintf(out, MESSAGE_ADDRESS_MAX, "%s", page);
 }

@@ -268,6 +268,24 @@ static bool read_http(const char *value, void *out)
     return strlen(value) < MESSAGE_ADDRESS_MAX && http_address_read(value, &address);
 }
 
+static bool read_page(const char *value, void *out)
+{
+    snprintf(out, MESSAGE_ADDRESS_MAX, "%s", value);
+    return config_is_page(value);
+}
+
+static bool read_show(const char *value, void *out)
+{
+    static const char *const words[] = {"figures", "locks", "holders"};
+    for (unsigned i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        if (strcmp(value, words[i]) == 0) {
+            *(enum config_show *)out = (enum config_show)i;
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool read_yes(const char *value, void *out)
 {
     *(bool *)out = strcmp(value, "yes") == 0;
@@ -320,6 +338,9 @@ static const struct key keys[] = {
     {"tls", "key", read_path, FIELD(tls_key), path_expected},
     {"http", "listen", read_http, FIELD(http_listen), http_expected},
     {"http", "public", read_yes, FIELD(http_public), "yes or no"},
+    {"http", "show", read_show, FIELD(http_show), "figures, locks or holders"},
+    {"http", "advertise", read_page, FIELD(http_advertise),
+     "http:// or https://, a host and a path, without a query"},
     {"limits", "locks", read_locks, FIELD(limits.locks), "a number of 1 to 4194304"},
     {"limits", "clients", read_clients, FIELD(limits.clients), "a number of 1 to 16383"},
     {"limits", "handles", read_handles, FIELD(limits.handles), "a number of 1 to 16777216"},
@@ -337,9 +358,9 @@ static bool take_key(struct config_reading *reading, const struct key *key, cons
     }
     if (strcmp(key->section, "tls") == 0) {
         reading->tls_line = reading->line;
-    } else if (strcmp(key->name, "advertise") == 0) {
+    } else if (key->offset == FIELD(advertise)) {
         reading->advertise_line = reading->line;
-    } else if (key->offset == FIELD(http_listen) || key->offset == FIELD(http_public)) {
+    } else if (strcmp(key->section, "http") == 0) {
         bool listen = key->offset == FIELD(http_listen);
         reading->http_line = listen || reading->http_line == 0 ? reading->line : reading->http_line;
     } else if (key->offset == FIELD(listen)) {
@@ -760,8 +781,12 @@ static bool check_http(struct config_reading *reading)
     struct http_address address;
     reading->line = reading->http_line > 0 ? reading->http_line : reading->line;
     if (config->http_listen[0] == '\0') {
-        return !config->http_public ||
-               wrong(reading, "[http] public: found it without listen, expected both");
+        const char *alone = config->http_public                 ? "public"
+                            : config->http_show                 ? "show"
+                            : config->http_advertise[0] != '\0' ? "advertise"
+                                                                : NULL;
+        return alone == NULL ||
+               wrong(reading, "[http] %s: found it without listen, expected both", alone);
     }
     return (http_address_read(config->http_listen, &address) && address.loopback) ||
            config->http_public ||

@@ -59,6 +59,13 @@ struct config_voter {
     char address[MESSAGE_ADDRESS_MAX];
 };
 
+/* What the status page shows of locks to everybody that can connect. */
+enum config_show {
+    CONFIG_SHOW_FIGURES = 0, /* counts only */
+    CONFIG_SHOW_LOCKS,       /* also the names of locks, with the hosts that hold or await them */
+    CONFIG_SHOW_HOLDERS,     /* also the process, the user and the command of each holder */
+};
+
 struct config {
     bool dev;
     bool observer;
@@ -80,6 +87,9 @@ struct config {
     char tls_key[PATH_MAX];
     char http_listen[MESSAGE_ADDRESS_MAX]; /* "": no HTTP */
     bool http_public;                      /* the file allows an http_listen beyond the loopback */
+    enum config_show http_show;
+    char
+        http_advertise[MESSAGE_ADDRESS_MAX]; /* the URL of the status page; "": see config_page() */
     int64_t session_ttl_ns;
     int64_t grace_ns;
     uint32_t max_drift_percent;
@@ -137,6 +147,13 @@ bool config_is_same(const char *one, const char *other);
 /* Returns whether the address is on the loopback, so that only processes of this host can
  * connect. */
 bool config_is_local(const char *address);
+
+/* Returns whether other status pages may link to this URL: http:// or https://, a host, and a path
+ * of plain characters. */
+bool config_is_page(const char *url);
+/* Writes the URL under which other hosts reach this agent's status page to out; "": they do not
+ * reach it, as far as the configuration says. */
+void config_page(const struct config *config, char out[MESSAGE_ADDRESS_MAX]);
 
 /* The user that connects. groups: its primary and supplementary groups; borrowed. */
 struct config_user {

@@ -1,6 +1,6 @@
 /*
- * The agent's answers to monitoring: figures in the text format of Prometheus, and a page for a
- * person. docs/METRICS.md lists every figure.
+ * The agent's answer to monitoring: figures in the text format of Prometheus. docs/METRICS.md lists
+ * every figure.
  *
  * web.c fills in struct metrics, and metrics.c turns it into text. The figures name no lock and no
  * user, because every user of this host may read them.
@@ -71,9 +71,5 @@ struct metrics {
 
 /* Writes Prometheus' text format, version 0.0.4. out: METRICS_TEXT_MAX bytes. Returns the size. */
 size_t metrics_text(const struct metrics *metrics, char *out);
-
-/* Writes an HTML page that has no scripts and loads nothing. out and the result are as in
- * metrics_text(). */
-size_t metrics_page(const struct metrics *metrics, char *out);
 
 #endif

@@ -9,6 +9,7 @@
 #include "driver/driver.h"
 #include "io/clock.h"
 #include "io/http_thread.h"
+#include "observe/gather.h"
 #include "observe/judge.h"
 #include "observe/log.h"
 #include "observe/metrics.h"
@@ -32,6 +33,7 @@ struct web {
     struct quorum_survey voting;
     struct metrics metrics;
     struct judgement judgement;
+    struct gather *gather;
     char text[METRICS_TEXT_MAX];
 };
 
@@ -129,11 +131,11 @@ static void on_request(void *arg, const char *path, struct http_answer *out)
         judge(agent, &web->judgement);
         out->status = web->judgement.level < JUDGEMENT_FAILING ? 200 : 503;
         out->size = judgement_text(&web->judgement, web->text, sizeof(web->text));
-    } else if (strcmp(path, "/") == 0) {
+    } else if (strcmp(path, "/") == 0 || strcmp(path, "/still") == 0) {
         collect(agent);
         out->status = 200;
         out->type = "text/html; charset=utf-8";
-        out->size = metrics_page(&web->metrics, web->text);
+        out->body = gather_page(web->gather, &web->metrics, path[1] != '\0', &out->size);
     }
 }
 
@@ -172,9 +174,15 @@ void web_open(struct agent *agent)
         return;
     }
     agent->web = calloc(1, sizeof(*agent->web));
-    if (agent->web == NULL) {
+    struct gather *gather = agent->web != NULL ? gather_create(agent) : NULL;
+    if (gather == NULL) {
         log_failure(agent, "out of memory");
-    } else if (!begin(agent)) {
+        free(agent->web);
+        agent->web = NULL;
+        return;
+    }
+    agent->web->gather = gather;
+    if (!begin(agent)) {
         log_failure(agent, agent->web->error);
         agent->web->pause_ns = retry_min_ns;
         agent->web->retry_ns = clock_boottime_ns() + retry_min_ns;
@@ -185,7 +193,11 @@ void web_look(struct agent *agent, int64_t now_ns)
 {
     struct web *web = agent->web;
     char before[HTTP_ERROR_MAX];
-    if (web == NULL || web->server != NULL || now_ns < web->retry_ns) {
+    if (web == NULL) {
+        return;
+    }
+    gather_look(web->gather, now_ns);
+    if (web->server != NULL || now_ns < web->retry_ns) {
         return;
     }
     memcpy(before, web->error, sizeof(before));
@@ -213,6 +225,7 @@ void web_shut(struct agent *agent)
 {
     if (agent->web != NULL) {
         http_thread_shut(agent->web->server);
+        gather_shut(agent->web->gather);
     }
 }
 
@@ -220,6 +233,7 @@ void web_close(struct agent *agent)
 {
     if (agent->web != NULL) {
         http_thread_close(agent->web->server);
+        gather_destroy(agent->web->gather);
     }
     free(agent->web);
     agent->web = NULL;

@@ -1,9 +1,9 @@
 /*
- * The HTTP server of the section [http]: /metrics, /healthz, and the page / for a person. See
- * metrics.h, io/http_thread.h, docs/METRICS.md.
+ * The HTTP server of the section [http]: /metrics, /healthz, and the page / for a person (/still:
+ * the same, without refreshing itself). See metrics.h, page.h, io/http_thread.h, docs/METRICS.md.
  *
- * A thread handles the connections, and the loop writes the answers. So HTTP costs nothing while no
- * client asks. An agent whose loop stands still does not answer, so a monitor must treat a missing
+ * A thread handles the connections, and the loop writes the answers. So HTTP costs next to nothing
+ * while no client asks. An agent whose loop stands still does not answer, so a monitor must treat a missing
  * answer as unhealthy too.
  */
 #ifndef AGENT_WEB_H
@@ -17,7 +17,8 @@ struct web;
 /* Begins to listen, if the configuration has [http]. On failure the agent goes on without HTTP, the
  * log says why, and web_look() tries again. */
 void web_open(struct agent *agent);
-/* Called in each upkeep: tries again to listen, at first after a second, later with pauses of up to
+/* Called in each upkeep: adds to the history that the page shows. If the agent does not listen for
+ * HTTP, tries again to listen, at first after a second, later with pauses of up to
  * a minute. The address may not exist yet, or another program may still have the port. */
 void web_look(struct agent *agent, int64_t now_ns);
 /* Returns why this agent does not listen for HTTP although the configuration has [http]; NULL: it

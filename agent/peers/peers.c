@@ -288,6 +288,18 @@ static bool is_certified(const struct wire_header *header, const char *certified
                                     memcmp(certified, header->from.text, header->from.length) == 0);
 }
 
+/* Notes the URL of the sender's status page. A URL to which no page may link counts as none. */
+static void note_page(struct peers *peers, const struct message *message)
+{
+    const char *page = message->kind == MESSAGE_RENEW       ? message->as.renew.page
+                       : message->kind == MESSAGE_RENEW_ACK ? message->as.renew_ack.page
+                                                            : NULL;
+    struct peer_agent *peer = page != NULL ? peers_find(peers, &message->from) : NULL;
+    if (peer != NULL) {
+        snprintf(peer->page, sizeof(peer->page), "%s", config_is_page(page) ? page : "");
+    }
+}
+
 static struct transport_sender on_packet(void *arg, const void *bytes, size_t size,
                                          const char *certified, const char *remote)
 {
@@ -316,6 +328,7 @@ static struct transport_sender on_packet(void *arg, const void *bytes, size_t si
         peers->received[kind == WIRE_MESSAGE ? peers->message.kind : 0]++;
         if (kind == WIRE_MESSAGE) {
             note_release(peers, &peers->message, reader.version);
+            note_page(peers, &peers->message);
             driver_received(agent->driver, &peers->message);
         } else {
             driver_received_gossip(agent->driver, &reader.header.from, gossip, gossip_size);
@@ -539,6 +552,12 @@ const char *peers_why_down(const struct agent *agent, const struct message_agent
     const struct peers *peers = agent->peers;
     const struct peer_agent *peer = peers == NULL ? NULL : peers_find(agent->peers, name);
     return peer == NULL ? "" : transport_why_down(peers->transport, peer->link);
+}
+
+const char *peers_page(const struct agent *agent, const struct message_agent *name)
+{
+    const struct peer_agent *peer = agent->peers != NULL ? peers_find(agent->peers, name) : NULL;
+    return peer == NULL ? "" : peer->page;
 }
 
 const char *peers_release(const struct agent *agent, const struct message_agent *name)

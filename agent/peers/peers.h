@@ -75,6 +75,9 @@ struct peers_view {
 const char *peers_why_down(const struct agent *agent, const struct message_agent *name);
 /* For display: the release of Holdfast that the agent runs; "" if it is not known. */
 const char *peers_release(const struct agent *agent, const struct message_agent *name);
+/* For display: the URL of the agent's status page; "" if none is known. The agent announced it, and
+ * config_is_page() is true for it. */
+const char *peers_page(const struct agent *agent, const struct message_agent *name);
 /* For display: the state of the links. agent->peers must not be NULL. */
 struct peers_view peers_view(const struct agent *agent);
 

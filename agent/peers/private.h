@@ -34,6 +34,7 @@ struct peer_agent {
                                         * header */
     char release[MESSAGE_RELEASE_MAX]; /* the release of Holdfast that the agent announced last; "":
                                         * none yet */
+    char page[MESSAGE_ADDRESS_MAX];    /* the URL of the agent's status page; "": none is known */
     int64_t up_ns;                     /* when the connection last came up or broke */
     bool silent;                       /* the log says that the voter is connected, but silent for
                                         * too long */

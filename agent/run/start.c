@@ -304,6 +304,7 @@ static void fill_quorum_config(const struct agent *agent, struct quorum_config *
     memcpy(config->store_id, agent->meta.store_id, sizeof(config->store_id));
     memcpy(config->advertise, agent->config.advertise, sizeof(config->advertise));
     snprintf(config->release, sizeof(config->release), "%s", HF_VERSION);
+    config_page(&agent->config, config->page);
 }
 
 /* Makes the gossip core. An agent that does not listen has none, because gossip needs other
@@ -408,6 +409,7 @@ static void make_renewal(struct agent *agent)
     memcpy(config.voters, host->voters, sizeof(config.voters));
     memcpy(config.advertise, agent->config.advertise, sizeof(config.advertise));
     snprintf(config.release, sizeof(config.release), "%s", HF_VERSION);
+    config_page(&agent->config, config.page);
     if (agent->quorum != NULL) {
         quorum_header(agent->quorum, MESSAGE_RENEW, &header);
     }

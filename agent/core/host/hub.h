@@ -18,7 +18,7 @@
  *   handles watches openings kept delays          tables
  *   locks seats clients ringing routes ids listing spaces
  *
- * The modules look, merge, publish, inspect, survey and invariants stand beside these and decide
+ * The modules look, merge, publish, inspect, overview, survey and invariants stand beside these and decide
  * nothing.
  *
  * The quorum core has a header reactions.h for calls that go up. The host core needs none, because

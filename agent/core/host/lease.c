@@ -105,6 +105,7 @@ void lease_mark_wanted(struct host *host)
 {
     uint32_t ages = (uint32_t)((host->now_ns - host->lease_state->aged_ns) / (IDLE_AGE_MS * MS));
     uint32_t idle = 0;
+    host->counts.looks++;
     host->lease_state->aged_ns += (int64_t)ages * (IDLE_AGE_MS * MS);
     for (uint32_t i = 0; i < host->config.namespace_count; i++) {
         for (uint32_t slot = 0; space_is_used(host, i) && slot < locks_end(host, i); slot++) {

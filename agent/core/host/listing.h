@@ -13,6 +13,9 @@
 
 struct listing;
 
+/* In place of a client: the agent itself, which sees the names of all namespaces. */
+#define LISTING_AGENT (NONE - 1)
+
 struct listing *listing_lay_out(struct arena *arena, const struct host_config *config);
 void listing_init(struct host *host);
 /* Adds a lock that has just got its name and its slot. */

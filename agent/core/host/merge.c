@@ -187,7 +187,9 @@ void merge_lock(const struct host *host, const uint8_t *name, size_t size,
     }
     out->lock = here;
     out->lock.name = (struct hfi_text){(const char *)name, (uint32_t)size};
-    out->lock.coordinator = coordinator_of(host, name, size, coordinator);
+    if (coordinator != NULL) {
+        out->lock.coordinator = coordinator_of(host, name, size, coordinator);
+    }
     out->lock.holder_count = 0;
     out->lock.waiter_count = 0;
     out->commands_used = 0;

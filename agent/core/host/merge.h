@@ -29,7 +29,7 @@ struct merged {
 };
 
 /* Sets *out to what is known of the lock. Writes the name of the lock's coordinator to
- * *coordinator. *out points into *coordinator. */
+ * *coordinator. *out points into *coordinator. NULL: the coordinator is not wanted. */
 void merge_lock(const struct host *host, const uint8_t *name, size_t size,
                 struct message_agent *coordinator, struct merged *out);
 

@@ -218,6 +218,7 @@ void sessions_renew(struct quorum *quorum, const struct message *message)
     ack->extended = extended;
     ack->ended_epoch = renew->epoch == 0 ? highest_epoch(quorum, index) : agent->marked;
     memcpy(ack->release, quorum->config->release, sizeof(ack->release));
+    memcpy(ack->page, quorum->config->page, sizeof(ack->page));
 }
 
 static void answer(struct quorum *quorum, uint32_t voter, enum message_kind kind,

@@ -73,6 +73,7 @@ static void send_to(struct renewal *renewal, uint32_t voter, uint64_t id, struct
     renew->rules = renewal->config.rules;
     memcpy(renew->advertise, renewal->config.advertise, sizeof(renew->advertise));
     memcpy(renew->release, renewal->config.release, sizeof(renew->release));
+    memcpy(renew->page, renewal->config.page, sizeof(renew->page));
 }
 
 static void send_round(struct renewal *renewal, int64_t now_ns, struct actions *actions)

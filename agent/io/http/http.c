@@ -23,8 +23,8 @@
 enum {
     BACKLOG = 64,
     ACCEPTS_PER_TURN = 8,
-    PAUSE_MS = 100, /* the pause of accepting when the system has no descriptors or memory */
-    HEAD_MAX = 512, /* bytes of the header lines of an answer */
+    PAUSE_MS = 100,  /* the pause of accepting when the system has no descriptors or memory */
+    HEAD_MAX = 1024, /* bytes of the header lines of an answer */
     LINGER_READS_MAX = 16,
 };
 
@@ -247,7 +247,9 @@ static void answer(struct http_connection *connection, const struct http_answer 
     int size = snprintf(head, sizeof(head),
                         "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n%s"
                         "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n"
-                        "Content-Security-Policy: default-src 'none'; style-src 'unsafe-inline'\r\n"
+                        "Referrer-Policy: no-referrer\r\n"
+                        "Content-Security-Policy: default-src 'none'; style-src 'unsafe-inline'; "
+                        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'\r\n"
                         "Connection: close\r\n\r\n",
                         answer->status, status_text(answer->status), answer->type, answer->size,
                         answer->status == 405 ? "Allow: GET, HEAD\r\n" : "");

@@ -265,6 +265,7 @@ struct message_renew {
     uint64_t rules;
     char advertise[MESSAGE_ADDRESS_MAX];
     char release[MESSAGE_RELEASE_MAX]; /* the Holdfast release of the host; "": not known */
+    char page[MESSAGE_ADDRESS_MAX];    /* the URL of the host's status page; "": none */
 };
 
 struct message_renew_ack {
@@ -277,6 +278,7 @@ struct message_renew_ack {
      * highest epoch that this voter knows */
     uint32_t ended_epoch;
     char release[MESSAGE_RELEASE_MAX]; /* the Holdfast release of the voter; "": not known */
+    char page[MESSAGE_ADDRESS_MAX];    /* the URL of the voter's status page; "": none */
 };
 
 /* POLL and MARK: all epochs of the agent up to `epoch`. */

@@ -397,6 +397,7 @@ struct host_counts {
     uint64_t handoffs;      /* grants given back because another host waits for the lock */
     uint64_t give_backs;    /* grants given back for any reason, acknowledged by the quorum */
     uint64_t ranges;        /* ranges of tokens that were leased to this host */
+    uint64_t looks;         /* looks at all lock words, one at each renewal; see hold_age below */
     uint64_t sessions_lost;
     uint64_t losses[HOST_LOSS_COUNT];
     uint64_t repairs; /* repairs of a region that contradicted what this agent knows */
@@ -431,6 +432,38 @@ struct host_survey {
 /* Fills in the survey. Looks at every lock. now_ns must not be earlier than that of the last
  * step. */
 void host_survey(const struct host *host, int64_t now_ns, struct host_survey *out);
+
+/* One host's part in a lock, for people. -1: the number is not known. */
+struct host_part {
+    struct message_agent agent;
+    uint32_t holders;
+    uint32_t waiters;
+    int64_t hold_ns; /* how long the longest of its holds has lasted */
+    int64_t wait_ns; /* how long its first waiter has waited */
+    int64_t pid;     /* the process, the user and the command of the first of its holders */
+    int64_t uid;
+    char command[HFI_FRAME_COMMAND_MAX + 1]; /* "": not known */
+};
+
+/* One lock over the cell, for people, as far as this host knows it. */
+struct host_overview {
+    struct message_name name;
+    bool shared;       /* its holders are readers */
+    int64_t closed_ns; /* how much of a lock-delay is left; 0: the lock is not closed */
+    uint32_t holders;
+    uint32_t waiters;
+    bool more;       /* there are more holders or waiters than are counted here */
+    int64_t hold_ns; /* how long the longest hold has lasted; -1: none is known */
+    int64_t wait_ns;
+    uint32_t part_count;
+    struct host_part parts[2 * HFI_FRAME_PARTIES_MAX]; /* hosts that hold the lock come first */
+};
+
+/* Finds the first lock, of all namespaces and hosts, whose name comes after `after` in byte order
+ * (length 0: the very first). Returns false if there is none. The time it takes does not depend on
+ * the number of locks. now_ns must not be earlier than that of the last step. */
+bool host_overview_next(struct host *host, int64_t now_ns, const struct message_name *after,
+                        struct host_overview *out);
 
 /* Returns, as bits, the regions that were sent to a client over its present connection. A RING of
  * the client concerns these regions. */

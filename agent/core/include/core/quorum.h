@@ -80,6 +80,7 @@ struct quorum_config {
     uint32_t max_drift_percent; /* at most 50 */
     char advertise[MESSAGE_ADDRESS_MAX];
     char release[MESSAGE_RELEASE_MAX]; /* sent to hosts, for people */
+    char page[MESSAGE_ADDRESS_MAX];    /* likewise: the URL of this agent's status page */
 };
 
 enum quorum_event_kind {

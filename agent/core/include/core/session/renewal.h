@@ -55,6 +55,7 @@ struct renewal_config {
     uint64_t rules; /* message_rules_digest() of the cell's rules as this agent is configured */
     char advertise[MESSAGE_ADDRESS_MAX];
     char release[MESSAGE_RELEASE_MAX]; /* sent to voters, for people */
+    char page[MESSAGE_ADDRESS_MAX];    /* likewise: the URL of this agent's status page */
 };
 
 enum { RENEWAL_ACTIONS = 2 * MESSAGE_VOTERS_MAX };

@@ -1,0 +1,32 @@
+/*
+ * Writes HTML into a buffer. Text from outside, such as names of locks, commands and error messages,
+ * goes through html_text(), which makes it unable to add anything to the page. A buffer that is
+ * full takes nothing more, and the writer says so at the end.
+ */
+#ifndef AGENT_OBSERVE_HTML_H
+#define AGENT_OBSERVE_HTML_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct html {
+    char *bytes; /* borrowed */
+    size_t size;
+    size_t used;
+    bool full; /* something was left out */
+};
+
+/* Adds markup of this program. No argument may be text from outside. */
+void html_add(struct html *html, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Adds bytes from outside as text. What HTML gives a meaning is escaped. What is no UTF-8, and
+ * control characters, become U+FFFD. A character that is invisible but changes how the text around
+ * it looks is shown by its number. */
+void html_text(struct html *html, const void *bytes, size_t size);
+void html_string(struct html *html, const char *text);
+/* Adds a duration with its two largest units; a negative one counts as 0. */
+void html_duration(struct html *html, int64_t duration_ns);
+/* Adds a count with a space between thousands. more: a plus sign follows. */
+void html_count(struct html *html, uint64_t count, bool more);
+
+#endif
