@@ -17,6 +17,7 @@ void html_add(struct html *html, const char *format, ...)
     va_end(arguments);
     if (size < 0 || (size_t)size >= room) {
         html->full = true;
+        html->bytes[html->used] = '\0'; /* the part that vsnprintf() wrote */
         return;
     }
     html->used += (size_t)size;
@@ -71,15 +72,27 @@ void html_string(struct html *html, const char *text)
 void html_duration(struct html *html, int64_t duration_ns)
 {
     int64_t tenths = duration_ns > 0 ? duration_ns / 100000000 : 0;
-    int64_t s = tenths / 10;
-    if (s < 60) {
-        html_add(html, "%" PRId64 ".%" PRId64 "&nbsp;s", s, tenths % 10);
-    } else if (s < 3600) {
-        html_add(html, "%" PRId64 "&nbsp;min %" PRId64 "&nbsp;s", s / 60, s % 60);
-    } else if (s < 24 * 3600) {
-        html_add(html, "%" PRId64 "&nbsp;h %" PRId64 "&nbsp;min", s / 3600, s / 60 % 60);
+    if (tenths < 600) {
+        html_add(html, "%" PRId64 ".%" PRId64 "&nbsp;s", tenths / 10, tenths % 10);
     } else {
-        html_add(html, "%" PRId64 "&nbsp;d %" PRId64 "&nbsp;h", s / (24 * 3600), s / 3600 % 24);
+        html_seconds(html, tenths / 10);
+    }
+}
+
+void html_seconds(struct html *html, int64_t s)
+{
+    static const struct {
+        int64_t s;
+        const char *name;
+    } units[] = {{24 * 3600, "d"}, {3600, "h"}, {60, "min"}, {1, "s"}};
+    uint32_t first = 0;
+    while (first < 3 && s < units[first].s) {
+        first++;
+    }
+    html_add(html, "%" PRId64 "&nbsp;%s", s / units[first].s, units[first].name);
+    int64_t rest = first < 3 ? s % units[first].s / units[first + 1].s : 0;
+    if (rest > 0) {
+        html_add(html, " %" PRId64 "&nbsp;%s", rest, units[first + 1].name);
     }
 }
 

@@ -24,8 +24,10 @@ void html_add(struct html *html, const char *format, ...) __attribute__((format(
  * it looks is shown by its number. */
 void html_text(struct html *html, const void *bytes, size_t size);
 void html_string(struct html *html, const char *text);
-/* Adds a duration with its two largest units; a negative one counts as 0. */
+/* Adds a duration: its two largest units, or seconds with a tenth. A negative one counts as 0. */
 void html_duration(struct html *html, int64_t duration_ns);
+/* Adds a duration of whole seconds. */
+void html_seconds(struct html *html, int64_t s);
 /* Adds a count with a space between thousands. more: a plus sign follows. */
 void html_count(struct html *html, uint64_t count, bool more);
 

@@ -73,9 +73,10 @@ static void session_state(struct html *html, const struct metrics *metrics)
     }
     html_add(html, "%s", words[metrics->session]);
     if (metrics->was_safe && metrics->session != RENEWAL_LOST) {
-        html_add(html, "<br><small>");
-        html_duration(html, metrics->remaining_ns);
-        html_add(html, " of the lease left</small>");
+        bool over = metrics->remaining_ns < 0;
+        html_add(html, "<br><small>%s", over ? "the lease ran out " : "");
+        html_duration(html, over ? -metrics->remaining_ns : metrics->remaining_ns);
+        html_add(html, "%s</small>", over ? " ago" : " of the lease left");
     }
 }
 
@@ -317,8 +318,7 @@ void page_agents(struct html *html, const struct page *page)
     if (page->agents_total > page->agent_count) {
         html_add(html, "<p class=\"soft\">");
         html_count(html, page->agents_total - page->agent_count, false);
-        html_add(html, " more observers are known. On a host, <code>holdfast member list</code> "
-                       "lists all.</p>\n");
+        html_add(html, " more observers are known. Those that are down come first.</p>\n");
     }
     html_add(html, "</section>\n");
 }
@@ -333,7 +333,8 @@ static void head(struct html *html, const struct page *page)
     if (!page->still) {
         html_add(html, "<meta http-equiv=\"refresh\" content=\"%d\">\n", PAGE_REFRESH_S);
     }
-    html_add(html, "<title>");
+    /* an empty icon, so that a browser does not ask for /favicon.ico */
+    html_add(html, "<link rel=\"icon\" href=\"data:,\">\n<title>");
     html_string(html, judgement_word(metrics->judgement->level));
     html_add(html, ": ");
     html_string(html, metrics->agent);

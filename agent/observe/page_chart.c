@@ -7,6 +7,8 @@ enum {
     GAP_HEIGHT = 4, /* the mark of an interval in which the agent did not look */
 };
 
+static const int64_t second_ns = 1000000000;
+
 struct series {
     const char *title;
     const char *unit; /* what the sum or the maximum counts */
@@ -22,6 +24,12 @@ static uint32_t handovers(const struct history_point *point)
 static uint32_t awaited(const struct history_point *point)
 {
     return point->awaited;
+}
+
+/* Returns how much time all points cover. */
+static int64_t covered_s(const struct history *history)
+{
+    return history->interval_ns / second_ns * HISTORY_POINTS;
 }
 
 static void sum_up(const struct history *history, const struct series *series, uint32_t *most,
@@ -85,7 +93,7 @@ static void figure(struct html *html, const struct history *history, const struc
     bars(html, history, series, most, false);
     bars(html, history, series, most, true);
     html_add(html, "</svg>\n<div class=\"axis\" aria-hidden=\"true\"><span>");
-    html_duration(html, history->interval_ns * HISTORY_POINTS);
+    html_seconds(html, covered_s(history));
     html_add(html, " ago</span><span>now</span></div></figure>\n");
 }
 
@@ -97,12 +105,12 @@ void page_history(struct html *html, const struct history *history)
     };
     html_add(html, "<section aria-labelledby=\"h-history\">\n<h2 id=\"h-history\">This host, the "
                    "last ");
-    html_duration(html, history->interval_ns * HISTORY_POINTS);
+    html_seconds(html, covered_s(history));
     html_add(html, "</h2>\n<div class=\"two\">\n");
     figure(html, history, &both[0]);
     figure(html, history, &both[1]);
     html_add(html, "</div>\n<p class=\"soft\">Each bar covers ");
-    html_duration(html, history->interval_ns);
+    html_seconds(html, history->interval_ns / second_ns);
     html_add(html,
              ". A low grey mark: the agent did not look at its locks in that time.%s</p>\n"
              "</section>\n",

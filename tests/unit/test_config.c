@@ -236,6 +236,10 @@ static const struct {
     {"[voters]\na = tcp://x:1\nb = tls+tcp://x:2\nc = tcp://x:3\n",
      ":6: [voters] b: found \"tls+tcp://x:2\", expected [tls] with"},
     {"[http]\npublic = yes\n", ":5: [http] public: found it without listen, expected both"},
+    {"[http]\nshow = locks\n", ":5: [http] show: found it without listen, expected both"},
+    {"[http]\nadvertise = http://x/\n", ":5: [http] advertise: found it without listen"},
+    {"[http]\nshow = all\n", ":5: [http] show: found \"all\", expected figures, locks or holders"},
+    {"[http]\nadvertise = javascript:alert(1)\n", ":5: [http] advertise: found \"javascript:"},
     {"[http]\nlisten = http://0.0.0.0:7412\n",
      ":5: [http] listen: found \"http://0.0.0.0:7412\", expected an address of loopback"},
     {"[http]\nlisten = http://[2001:db8::1]:7412\npublic = no\n",
@@ -255,6 +259,70 @@ START_TEST(http_is_answered_on_loopback_unless_it_is_public)
         snprintf(text, sizeof(text), "%s%s", minimal, good[i]);
         ck_assert_msg(read_text(text) == CONFIG_OK, "%s: %s", good[i], error);
         ck_assert(strncmp(config.http_listen, "http://", 7) == 0);
+    }
+}
+END_TEST
+
+/* Other agents' pages link to this one only if they can reach it. What other agents announce as the
+ * URL of a page is checked in the same way. */
+START_TEST(a_page_has_a_url_if_other_hosts_reach_it)
+{
+    static const struct {
+        const char *lines;
+        const char *url;
+    } cases[] = {
+        {"", ""},
+        {"listen = http://127.0.0.1:7412\n", ""},
+        {"listen = http://0.0.0.0:7412\npublic = yes\n", ""},
+        {"listen = http://10.0.0.1:7412\npublic = yes\n", "http://10.0.0.1:7412"},
+        {"listen = http://127.0.0.1:7412\nadvertise = https://a.example/holdfast/\n",
+         "https://a.example/holdfast/"},
+    };
+    static const char *const bad[] = {"",
+                                      "ftp://x/",
+                                      "javascript:alert(1)//http://x/",
+                                      "http://",
+                                      "http://user@x/",
+                                      "http:///x",
+                                      "http://x/?a=b",
+                                      "http://x/#a",
+                                      "http://x/\"onclick=",
+                                      "http://x/<b>",
+                                      "http://x/ y",
+                                      "//x/"};
+    char text[256];
+    char url[MESSAGE_ADDRESS_MAX];
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        snprintf(text, sizeof(text), "%s[http]\n%s", minimal, cases[i].lines);
+        ck_assert_msg(read_text(text) == CONFIG_OK, "%s", error);
+        config_page(&config, url);
+        ck_assert_str_eq(url, cases[i].url);
+        ck_assert(url[0] == '\0' || config_is_page(url));
+    }
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        ck_assert_msg(!config_is_page(bad[i]), "%s", bad[i]);
+    }
+    ck_assert(config_is_page("http://[2001:db8::1]:7412/a~b/%20-_."));
+    memset(text, 'a', sizeof(text));
+    memcpy(text, "http://", 7);
+    text[MESSAGE_ADDRESS_MAX] = '\0';
+    ck_assert(!config_is_page(text));
+    text[MESSAGE_ADDRESS_MAX - 1] = '\0';
+    ck_assert(config_is_page(text));
+}
+END_TEST
+
+START_TEST(the_page_shows_figures_only_unless_it_is_told_otherwise)
+{
+    static const char *const words[] = {"figures", "locks", "holders"};
+    char text[256];
+    ck_assert_int_eq(read_text(minimal), CONFIG_OK);
+    ck_assert_int_eq(config.http_show, CONFIG_SHOW_FIGURES);
+    for (unsigned i = 0; i < 3; i++) {
+        snprintf(text, sizeof(text), "%s[http]\nlisten = http://127.0.0.1:1\nshow = %s\n", minimal,
+                 words[i]);
+        ck_assert_msg(read_text(text) == CONFIG_OK, "%s", error);
+        ck_assert_uint_eq(config.http_show, i);
     }
 }
 END_TEST
@@ -544,6 +612,8 @@ int main(void)
     tcase_add_test(files, defaults);
     tcase_add_test(files, every_key);
     tcase_add_test(files, http_is_answered_on_loopback_unless_it_is_public);
+    tcase_add_test(files, a_page_has_a_url_if_other_hosts_reach_it);
+    tcase_add_test(files, the_page_shows_figures_only_unless_it_is_told_otherwise);
     tcase_add_loop_test(files, what_is_wrong_is_told_in_one_line, 0,
                         (int)(sizeof(wrongs) / sizeof(wrongs[0])));
     tcase_add_test(files, where_it_may_listen);

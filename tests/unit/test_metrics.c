@@ -198,28 +198,16 @@ START_TEST(an_observer_tells_nothing_of_votes)
     text[metrics_text(&metrics, text)] = '\0';
     ck_assert_ptr_null(strstr(text, "holdfast_voting"));
     ck_assert_ptr_nonnull(strstr(text, "holdfast_voter_up"));
-    text[metrics_page(&metrics, text)] = '\0';
-    ck_assert_ptr_null(strstr(text, "partitions"));
 }
 END_TEST
 
-/* The page shows the judgement and its reasons. A text from outside is escaped, so that it adds
- * nothing to the page. */
-START_TEST(the_page_says_how_the_agent_is)
+START_TEST(the_judgement_is_in_the_metrics)
 {
     struct metrics metrics = filled();
-    text[metrics_page(&metrics, text)] = '\0';
-    ck_assert_ptr_nonnull(strstr(text, "<strong>well</strong>"));
-    ck_assert_ptr_null(strstr(text, "<li>"));
     judgement.level = JUDGEMENT_DEGRADED;
-    judgement.count = 2;
+    judgement.count = 1;
     judgement.reasons[0] = (struct reason){
         .kind = REASON_VOTER_REFUSED, .subject = "host-c", .text = "it does not vote"};
-    judgement.reasons[1] = (struct reason){.kind = REASON_HTTP_DOWN, .text = "<b> & \"c\""};
-    text[metrics_page(&metrics, text)] = '\0';
-    ck_assert_ptr_nonnull(strstr(text, "<strong>degraded</strong>"));
-    ck_assert_ptr_nonnull(strstr(text, "<li>voter_refused host-c: it does not vote</li>\n"
-                                       "<li>http_down: &lt;b&gt; &amp; \"c\"</li>"));
     text[metrics_text(&metrics, text)] = '\0';
     ck_assert_ptr_nonnull(strstr(text, "\nholdfast_judgement{state=\"well\"} 0\n"
                                        "holdfast_judgement{state=\"degraded\"} 1\n"));
@@ -227,38 +215,6 @@ START_TEST(the_page_says_how_the_agent_is)
         strstr(text, "\nholdfast_reasons{state=\"degraded\",reason=\"voter_refused\"} 1\n"));
     ck_assert_ptr_nonnull(
         strstr(text, "\nholdfast_reasons{state=\"failing\",reason=\"session_lost\"} 0\n"));
-}
-END_TEST
-
-static void check_page(const struct metrics *metrics, const char *row)
-{
-    char expected[128];
-    text[metrics_page(metrics, text)] = '\0';
-    snprintf(expected, sizeof(expected), "<tr><th>session</th><td>%s", row);
-    ck_assert_ptr_nonnull(strstr(text, expected));
-}
-
-START_TEST(the_page_shows_the_session)
-{
-    struct metrics metrics = filled();
-    metrics.session = RENEWAL_SAFE;
-    metrics.was_safe = true;
-    metrics.remaining_ns = 1500000000;
-    check_page(&metrics, "safe, epoch");
-    metrics.session = RENEWAL_JEOPARDY;
-    metrics.remaining_ns = -1500000000;
-    check_page(&metrics, "jeopardy, epoch");
-    metrics.was_safe = false; /* a new session after a lost one */
-    metrics.remaining_ns = 0;
-    host.sessions_lost = 1;
-    check_page(&metrics, "lost</td>");
-    ck_assert_ptr_null(strstr(text, "jeopardy"));
-    host.sessions_lost = 0;
-    check_page(&metrics, "none yet</td>");
-    ck_assert_ptr_null(strstr(text, "jeopardy"));
-    metrics.session = RENEWAL_LOST;
-    metrics.was_safe = true;
-    check_page(&metrics, "lost</td>");
 }
 END_TEST
 
@@ -270,7 +226,6 @@ int main(void)
     tcase_add_test(tests, a_duration_falls_into_the_bucket_that_ends_at_it_or_above);
     tcase_add_test(tests, every_reason_is_in_the_documentation);
     tcase_add_test(tests, an_observer_tells_nothing_of_votes);
-    tcase_add_test(tests, the_page_says_how_the_agent_is);
-    tcase_add_test(tests, the_page_shows_the_session);
+    tcase_add_test(tests, the_judgement_is_in_the_metrics);
     return suite_main("metrics", tests);
 }
