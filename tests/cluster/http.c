@@ -31,6 +31,7 @@ enum {
 static struct agent_process agents[HOSTS];
 /* ports of the agents, and after them the ports of their HTTP servers */
 static unsigned ports[2 * HOSTS];
+static const char *shown = "figures"; /* [http] show of all agents */
 
 static void stop(unsigned hosts)
 {
@@ -132,7 +133,7 @@ static void await_logged(unsigned host, const char *text)
 
 static void start(unsigned hosts)
 {
-    char text[512];
+    char text[768];
     char voters[256] = "";
     agent_free_ports(ports, 2 * HOSTS);
     for (unsigned i = 0; i < hosts && hosts > 1; i++) {
@@ -144,8 +145,9 @@ static void start(unsigned hosts)
         snprintf(text, sizeof(text),
                  "[agent]\nname = host-%c\ncell = http\nstate_dir = %%D/state\n"
                  "socket = %%D/agent.sock\n[cell]\nsession_ttl = 5s\n%s"
-                 "[http]\nlisten = http://127.0.0.1:%u\n",
-                 'a' + i, voters, ports[HOSTS + i]);
+                 "[http]\nlisten = http://127.0.0.1:%u\nshow = %s\n"
+                 "advertise = http://host-%c.example/\n",
+                 'a' + i, voters, ports[HOSTS + i], shown, 'a' + i);
         agent_create(&agents[i], text);
         agent_launch(&agents[i]);
     }
@@ -191,6 +193,54 @@ START_TEST(counters_move_with_a_lock_from_host_to_host)
     ck_assert(coordinated > 0);
     actor_end(&one);
     stop(HOSTS);
+}
+END_TEST
+
+static const char *await_page(unsigned host, const char *text)
+{
+    int64_t end_ns = boottime_now() + GUARD_MS * MS;
+    for (;;) {
+        const char *page = get(host, "/");
+        if (strstr(page, text) != NULL) {
+            return page;
+        }
+        REQUIRE(boottime_now() < end_ns, "no %s in %s", text, page);
+        sleep_ms(50);
+    }
+}
+
+/* The page of any host shows what the others hold and await. It shows names only if it may. */
+START_TEST(the_page_shows_the_cell)
+{
+    static const char *const words[] = {"figures", "locks", "holders"};
+    static const char held[] = "<td class=\"number\">1</td><td class=\"number\">0</td>";
+    struct actor one;
+    struct actor other;
+    struct hf_hold hold;
+    char holder[64];
+    shown = words[_i];
+    start(HOSTS);
+    actor_ready(&one, agents[0].socket);
+    actor_ready(&other, agents[1].socket);
+    ck_assert_int_eq(actor_open(&one, 0, "job/<1>", LOCK_DELAY_MS), 0);
+    ck_assert_int_eq(actor_open(&other, 0, "job/<1>", LOCK_DELAY_MS), 0);
+    ck_assert_int_eq(actor_acquire(&one, 0, HF_EXCLUSIVE, GUARD_MS, &hold), 0);
+    actor_wait(&other, 0, HF_EXCLUSIVE);
+    await_page(2, held);
+    await_page(2, "<a rel=\"noreferrer\" href=\"http://host-a.example/\">host-a</a>");
+    await_page(2, "<a rel=\"noreferrer\" href=\"http://host-b.example/\">host-b</a>");
+    const char *page = await_page(2, "<dt>awaited</dt><dd>1</dd>");
+    snprintf(holder, sizeof(holder), "process %d of user %u", (int)one.pid, (unsigned)getuid());
+    ck_assert_int_eq(strstr(page, "job/&lt;1&gt;") != NULL, _i > 0);
+    ck_assert_int_eq(strstr(page, "host-a for ") != NULL, _i > 0);
+    ck_assert_int_eq(strstr(page, "1 on host-b<br>") != NULL, _i > 0);
+    ck_assert_int_eq(strstr(page, holder) != NULL, _i > 1);
+    ck_assert_int_eq(strstr(page, "<code><bdi>") != NULL, _i > 1);
+    ck_assert_ptr_null(strstr(page, "job/<1>"));
+    actor_kill(&other);
+    actor_end(&one);
+    stop(HOSTS);
+    shown = words[0];
 }
 END_TEST
 
@@ -256,8 +306,7 @@ START_TEST(a_refused_voter_is_told_everywhere_in_the_same_words)
     snprintf(expected, sizeof(expected), "\r\n\r\ndegraded\nvoter_refused host-c: %s\n", reason);
     await_health(0, "HTTP/1.1 200 ", expected);
     snprintf(expected, sizeof(expected),
-             "<strong>degraded</strong></p>\n<ul>\n"
-             "<li>voter_refused host-c: %s</li>",
+             "<code>voter_refused</code> <strong>host-c</strong>:<br>%s <small>(degraded)</small>",
              reason);
     expect("page", get(0, "/"), expected);
     ck_assert(metric(0, "holdfast_judgement{state=\"degraded\"}") == 1);
@@ -367,7 +416,10 @@ START_TEST(what_is_no_request_for_a_page_is_refused)
         ck_assert_msg(strncmp(answer, cases[i].status, strlen(cases[i].status)) == 0, "%s: %s",
                       cases[i].request, answer);
     }
-    ck_assert_ptr_nonnull(strstr(get(0, "/"), "<h1>host-a, voter of cell http</h1>"));
+    ck_assert_ptr_nonnull(strstr(get(0, "/"), "<h1>host-a</h1>\n<p>voter of cell http, "));
+    ck_assert_ptr_nonnull(strstr(get(0, "/"), "http-equiv=\"refresh\""));
+    ck_assert_ptr_null(strstr(get(0, "/still"), "http-equiv=\"refresh\""));
+    ck_assert_ptr_nonnull(strstr(get(0, "/"), "\r\nContent-Security-Policy: default-src 'none'; "));
     memset(large, 'a', sizeof(large));
     memcpy(large, "GET /", 5);
     ck_assert(strncmp(exchange(0, large, sizeof(large)), "HTTP/1.1 431 ", 13) == 0);
@@ -486,6 +538,7 @@ int main(void)
     TCase *tests = tcase_create("http");
     tcase_set_timeout(tests, 60);
     tcase_add_test(tests, counters_move_with_a_lock_from_host_to_host);
+    tcase_add_loop_test(tests, the_page_shows_the_cell, 0, 3);
     tcase_add_test(tests, health_goes_and_comes_with_the_majority);
     tcase_add_test(tests, a_refused_voter_is_told_everywhere_in_the_same_words);
     tcase_add_test(tests, a_port_that_is_taken_is_tried_again);

@@ -103,6 +103,13 @@ static void release(const struct draw *draw, char *out)
     memset(out, 'r', draw->large ? MESSAGE_RELEASE_MAX - 1 : 5);
 }
 
+/* Likewise, behind the release. */
+static void page(const struct draw *draw, char *out)
+{
+    memset(out, 0, MESSAGE_ADDRESS_MAX);
+    memset(out, 'p', draw->large ? MESSAGE_ADDRESS_MAX - 1 : 5);
+}
+
 static void partitions(struct draw *draw, struct message_partitions *out)
 {
     for (uint32_t i = 0; i < MESSAGE_PARTITIONS / 64; i++) {
@@ -199,6 +206,7 @@ static void fill_session(struct draw *draw, struct message *out)
         out->as.renew.rules = u64(draw);
         address(draw, out->as.renew.advertise);
         release(draw, out->as.renew.release);
+        page(draw, out->as.renew.page);
         break;
     case MESSAGE_RENEW_ACK:
         agent(draw, &out->as.renew_ack.agent);
@@ -208,6 +216,7 @@ static void fill_session(struct draw *draw, struct message *out)
         out->as.renew_ack.extended = true;
         out->as.renew_ack.ended_epoch = u32(draw);
         release(draw, out->as.renew_ack.release);
+        page(draw, out->as.renew_ack.page);
         break;
     case MESSAGE_POLLED:
     case MESSAGE_MARKED:
@@ -472,8 +481,10 @@ void wire_sample_older(struct message *message)
 {
     if (message->kind == MESSAGE_RENEW) {
         memset(message->as.renew.release, 0, MESSAGE_RELEASE_MAX);
+        memset(message->as.renew.page, 0, MESSAGE_ADDRESS_MAX);
     } else if (message->kind == MESSAGE_RENEW_ACK) {
         memset(message->as.renew_ack.release, 0, MESSAGE_RELEASE_MAX);
+        memset(message->as.renew_ack.page, 0, MESSAGE_ADDRESS_MAX);
     } else if (message->kind == MESSAGE_AMEND) {
         message->as.amend.token_used = 0;
         message->as.amend.in_use = false;
