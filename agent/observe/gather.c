@@ -256,17 +256,17 @@ const char *gather_page(struct gather *gather, const struct metrics *metrics, bo
     bool part = gather->running && (gather->done_ns == 0 || age_ns > census_old_ns);
     const struct census *census = part ? gather->next : gather->done;
     list_agents(gather, metrics, census);
-    struct page page = {.metrics = metrics,
-                        .show = agent->config.http_show,
-                        .still = still,
-                        .census = census,
-                        .counting = part,
-                        .census_age_ns = age_ns,
-                        .gossip_age_ns = gossip_age(agent),
-                        .history = &gather->history,
-                        .agent_count = gather->agent_count,
-                        .agents_total = gather->agents_total,
-                        .agents = gather->agents};
+    struct page_view page = {.metrics = metrics,
+                             .show = agent->config.http_show,
+                             .still = still,
+                             .census = census,
+                             .counting = part,
+                             .census_age_ns = age_ns,
+                             .gossip_age_ns = gossip_age(agent),
+                             .history = &gather->history,
+                             .agent_count = gather->agent_count,
+                             .agents_total = gather->agents_total,
+                             .agents = gather->agents};
     write_time(page.time);
     *size = page_write(&page, gather->text);
     return gather->text;

@@ -180,7 +180,7 @@ static void waiters(struct html *html, const struct census_lock *lock)
     html_add(html, "</td>");
 }
 
-static void lock_rows(struct html *html, const struct page *page)
+static void lock_rows(struct html *html, const struct page_view *page)
 {
     const struct census *census = page->census;
     html_add(html, "<table class=\"locks\" role=\"table\">\n<caption>Held and awaited locks, the "
@@ -207,7 +207,7 @@ static void lock_rows(struct html *html, const struct page *page)
     }
 }
 
-static void lock_notes(struct html *html, const struct page *page)
+static void lock_notes(struct html *html, const struct page_view *page)
 {
     if (page->counting) {
         html_add(html, "<p class=\"soft\">The count goes on: these figures are of the first ");
@@ -225,7 +225,7 @@ static void lock_notes(struct html *html, const struct page *page)
     }
 }
 
-void page_locks(struct html *html, const struct page *page)
+void page_locks(struct html *html, const struct page_view *page)
 {
     const struct census *census = page->census;
     html_add(html, "<section aria-labelledby=\"h-locks\">\n<h2 id=\"h-locks\">Locks of the cell"
@@ -303,7 +303,7 @@ static void agent_row(struct html *html, const struct page_agent *agent)
     html_add(html, "</td></tr>\n");
 }
 
-void page_agents(struct html *html, const struct page *page)
+void page_agents(struct html *html, const struct page_view *page)
 {
     html_add(html, "<section aria-labelledby=\"h-agents\">\n<h2 id=\"h-agents\">Agents of the cell"
                    "</h2>\n<table class=\"agents\">\n<caption>As this agent sees them. A name is a "
@@ -325,7 +325,7 @@ void page_agents(struct html *html, const struct page *page)
 
 /* ---- the document ---- */
 
-static void head(struct html *html, const struct page *page)
+static void head(struct html *html, const struct page_view *page)
 {
     const struct metrics *metrics = page->metrics;
     html_add(html, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
@@ -350,7 +350,7 @@ static void head(struct html *html, const struct page *page)
     html_add(html, "</p>\n</header>\n<main>\n");
 }
 
-static void foot(struct html *html, const struct page *page)
+static void foot(struct html *html, const struct page_view *page)
 {
     html_add(html, "</main>\n<footer>\n<p>Made at ");
     html_string(html, page->time);
@@ -362,7 +362,7 @@ static void foot(struct html *html, const struct page *page)
                    "</footer>\n</body>\n</html>\n");
 }
 
-size_t page_write(const struct page *page, char *out)
+size_t page_write(const struct page_view *page, char *out)
 {
     struct html html = {.bytes = out, .size = PAGE_TEXT_MAX};
     head(&html, page);

@@ -5,8 +5,9 @@
  * The page is one HTML document without scripts, which loads nothing. It works from 320 pixels
  * on, in light and dark, without colours, and for screen readers.
  *
- * Pure: the page follows from struct page, which gather.c fills in. page.c writes the document, and
- * page_parts.h has its parts. Nothing that comes from outside is written without html_text().
+ * Pure: the page follows from struct page_view, which gather.c fills in. page.c writes the
+ * document, and page_parts.h has its parts. Nothing that comes from outside is written without
+ * html_text().
  */
 #ifndef AGENT_OBSERVE_PAGE_H
 #define AGENT_OBSERVE_PAGE_H
@@ -41,7 +42,7 @@ struct page_agent {
 };
 
 /* All pointers are borrowed. */
-struct page {
+struct page_view {
     const struct metrics *metrics;
     enum config_show show;
     bool still;               /* the page does not refresh itself */
@@ -57,6 +58,6 @@ struct page {
 };
 
 /* Writes the page to `out`, which has room for PAGE_TEXT_MAX bytes. Returns its size. */
-size_t page_write(const struct page *page, char *out);
+size_t page_write(const struct page_view *page, char *out);
 
 #endif

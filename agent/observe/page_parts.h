@@ -17,8 +17,8 @@ const char *page_shapes(void);
 void page_name(struct html *html, const struct message_agent *agent);
 void page_judgement(struct html *html, const struct judgement *judgement);
 void page_session(struct html *html, const struct metrics *metrics);
-void page_locks(struct html *html, const struct page *page);
-void page_agents(struct html *html, const struct page *page);
+void page_locks(struct html *html, const struct page_view *page);
+void page_agents(struct html *html, const struct page_view *page);
 void page_history(struct html *html, const struct history *history);
 
 #endif

@@ -3,8 +3,8 @@
  * the same, without refreshing itself). See metrics.h, page.h, io/http_thread.h, docs/METRICS.md.
  *
  * A thread handles the connections, and the loop writes the answers. So HTTP costs next to nothing
- * while no client asks. An agent whose loop stands still does not answer, so a monitor must treat a missing
- * answer as unhealthy too.
+ * while no client asks. An agent whose loop stands still does not answer, so a monitor must treat a
+ * missing answer as unhealthy too.
  */
 #ifndef AGENT_WEB_H
 #define AGENT_WEB_H

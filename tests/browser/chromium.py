@@ -23,8 +23,8 @@ class Browser:
         self.asked = []
         take, self.give = os.pipe()
         self.read, put = os.pipe()
-        # The browser reads orders from descriptor 3 and writes answers to 4. The copies above 9 keep
-        # the two from overwriting each other.
+        # The browser reads orders from descriptor 3 and writes answers to 4. The copies above 9
+        # keep the two from overwriting each other.
         command = ["chromium", "--headless=new", "--no-sandbox", "--disable-gpu",
                    "--hide-scrollbars", "--no-first-run", "--disable-extensions",
                    "--disable-background-networking", "--disable-component-update",

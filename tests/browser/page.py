@@ -288,6 +288,7 @@ def check_cell(browser, cell, pictures):
 def main():
     """Runs the test. The exit status is 0 only if all is well."""
     build, pictures = sys.argv[1:]
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that `finally` ends the others
     browser = cell = None
     os.makedirs(pictures, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="holdfast-page-") as folder:

@@ -186,13 +186,13 @@ void page_sample_fill(enum page_sample_kind kind, struct page_sample *out)
     memset(out, 0, sizeof(*out));
     census_begin(&out->census);
     metrics_fill(kind, out);
-    out->page = (struct page){.metrics = &out->metrics,
-                              .show = CONFIG_SHOW_HOLDERS,
-                              .time = "2026-11-27 10:15:30 UTC",
-                              .census = &out->census,
-                              .gossip_age_ns = 400 * ms,
-                              .history = &out->history,
-                              .agents = out->agents};
+    out->page = (struct page_view){.metrics = &out->metrics,
+                                   .show = CONFIG_SHOW_HOLDERS,
+                                   .time = "2026-11-27 10:15:30 UTC",
+                                   .census = &out->census,
+                                   .gossip_age_ns = 400 * ms,
+                                   .history = &out->history,
+                                   .agents = out->agents};
     history_init(&out->history, 5000 * ms);
     if (kind == PAGE_SAMPLE_FAILING) {
         reason_add(out, REASON_SESSION_JEOPARDY, "",

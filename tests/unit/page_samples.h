@@ -17,7 +17,7 @@ enum page_sample_kind {
 };
 
 struct page_sample {
-    struct page page;
+    struct page_view page;
     struct metrics metrics;
     struct judgement judgement;
     struct host_counts host;

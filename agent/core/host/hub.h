@@ -18,8 +18,8 @@
  *   handles watches openings kept delays          tables
  *   locks seats clients ringing routes ids listing spaces
  *
- * The modules look, merge, publish, inspect, overview, survey and invariants stand beside these and decide
- * nothing.
+ * The modules look, merge, publish, inspect, overview, survey and invariants stand beside these and
+ * decide nothing.
  *
  * The quorum core has a header reactions.h for calls that go up. The host core needs none, because
  * one call goes up: ringing looks at a lock by attend_lock(), which host.c hands to ringing_work().
