@@ -22,8 +22,8 @@ unpack() {
     dpkg-deb -x "${found[0]}" "$root"
 }
 
-for package in holdfast libholdfast0 libholdfast-dev python3-holdfast holdfast-doc holdfast-dbgsym \
-    libholdfast0-dbgsym; do
+for package in holdfast libholdfast0 libholdfast-dev python3-holdfast golang-holdfast-dev holdfast-doc \
+    holdfast-dbgsym libholdfast0-dbgsym; do
     unpack "$package"
 done
 sort "$work/files" | uniq -d | grep -v '/$' >"$work/twice" || true
@@ -91,5 +91,31 @@ diff -r -x __pycache__ "$source/python/holdfast" "$python/holdfast" ||
     complain "python3-holdfast is not what python/holdfast is"
 dpkg-deb -f "$packages"/python3-holdfast_*.deb Depends | grep -q 'libholdfast0.*python3:any' ||
     complain "python3-holdfast depends on: $(dpkg-deb -f "$packages"/python3-holdfast_*.deb Depends)"
+
+# A Go program builds with the package, by a module and without one.
+gocode=$root/usr/share/gocode
+diff -r "$source/go/holdfast" "$gocode/src/holdfast" ||
+    complain "golang-holdfast-dev is not what go/holdfast is"
+dpkg-deb -f "$packages"/golang-holdfast-dev_*.deb Depends | grep -q 'libholdfast-dev' ||
+    complain "golang-holdfast-dev does not depend on libholdfast-dev"
+mkdir "$work/module"
+printf 'package main\n\nimport "holdfast"\n\nfunc main() { println(holdfast.Version()) }\n' \
+    >"$work/module/main.go"
+printf 'module example/program\n\ngo 1.19\n\n%s\n\n%s\n' 'require holdfast v0.1.0' \
+    "replace holdfast => $gocode/src/holdfast" >"$work/module/go.mod"
+# go_builds WORD...: builds and runs the program with these words in go's environment
+go_builds() {
+    local printed
+    printed=$(cd "$work/module" && export PKG_CONFIG_PATH=$pkgconfig GOPROXY=off GOTOOLCHAIN=local &&
+        env GOCACHE="$work/go-cache" "$@" go build -o "$work/go-program" main.go &&
+        LD_LIBRARY_PATH=$root/usr/lib/$multiarch "$work/go-program" 2>&1 || true)
+    [[ $printed == "$version" ]] || complain "a Go program ($*) prints '$printed', not '$version'"
+}
+if command -v go >/dev/null; then
+    go_builds GO111MODULE=on GOPATH="$work/go-path"
+    go_builds GO111MODULE=off GOPATH="$gocode"
+else
+    echo "not run: whether a Go program builds (there is no go)"
+fi
 ((failed)) || echo "the packages have what they should have"
 exit "$failed"

@@ -84,7 +84,8 @@ first_lock() {
 }
 
 all_packages() {
-    apt_get install "$packages"/{libholdfast0,libholdfast-dev,python3-holdfast,holdfast-doc}_*.deb
+    apt_get install "$packages"/{libholdfast0,libholdfast-dev,python3-holdfast}_*.deb \
+        "$packages"/{golang-holdfast-dev,holdfast-doc}_*.deb
     "$given/program" | grep -q 'I hold it, token [1-9]' || fail "a program with the library"
     runuser -u worker -- python3 -c '
 import holdfast
@@ -194,7 +195,8 @@ remove() {
 pgrep_agent() { grep -lsx holdfastd /proc/[0-9]*/comm || true; }
 
 purge() {
-    apt_get purge holdfast libholdfast0 libholdfast-dev python3-holdfast holdfast-doc
+    apt_get purge holdfast libholdfast0 libholdfast-dev python3-holdfast golang-holdfast-dev \
+        holdfast-doc
     find / -xdev \( -path /proc -o -path /sys -o -path /results -o -path /packages-test -o \
         -path "$work" -o -path /var/log \) -prune -o -name '*holdfast*' -print >"$work/left"
     find /run /dev/shm -name '*holdfast*' >>"$work/left"
