@@ -77,28 +77,24 @@ func (c *Client) eventsRun(fd C.int, stop *os.File, stopped chan<- struct{}) {
 		var event C.struct_hf_event
 		for C.hf_next_event(c.pointer, &event) == 1 {
 			if event.kind == C.HF_EVENT_LOST || event.kind == C.HF_EVENT_JEOPARDY {
-				c.eventLost(event.lock, uint64(event.token))
+				c.eventLost(event.lock)
 			}
 		}
 	}
 }
 
-// eventLost ends the context of the hold that the event is about, unless the handle has another
-// hold by now.
-func (c *Client) eventLost(lock *C.hf_lock, token uint64) {
+// eventLost ends the context of the handle's hold, if that hold does not count. (An event may be
+// about an earlier hold of the handle.)
+func (c *Client) eventLost(lock *C.hf_lock) {
 	c.mutex.Lock()
 	hold := c.watched[lock]
 	c.mutex.Unlock()
-	if hold == nil || hold.token != token {
-		return
-	}
 	// A hold that is being unlocked has the mutex; Unlock then ends the context.
-	if !hold.mutex.TryRLock() {
+	if hold == nil || !hold.mutex.TryRLock() {
 		return
 	}
 	defer hold.mutex.RUnlock()
-	if hold.handle == nil || C.hf_remaining_ns(hold.handle.lock) > 0 {
-		return
+	if hold.handle != nil && C.hf_remaining_ns(hold.handle.lock) == 0 {
+		hold.end(hold.lost(hold.handle))
 	}
-	hold.end(hold.lost(hold.handle))
 }

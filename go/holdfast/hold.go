@@ -91,7 +91,7 @@ func (h *Hold) watch() error {
 	if closed {
 		return ErrClosed
 	}
-	// An earlier loss is no event.
+	// An earlier loss may be an event that has come already.
 	if C.hf_remaining_ns(h.handle.lock) == 0 {
 		return h.lost(h.handle)
 	}
