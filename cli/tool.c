@@ -87,6 +87,10 @@ static void read_said(int fd, char said[TOOL_SAID_MAX])
     said[used] = '\0';
 }
 
+/* A child that could not become the program ends with 127. posix_spawn() reports that by itself,
+ * but not under every emulator (qemu's user mode). Neither holdfastd nor openssl ends with 127. */
+enum { NOT_FOUND = 127 };
+
 static int wait_for(pid_t pid)
 {
     int status = 0;
@@ -95,6 +99,10 @@ static int wait_for(pid_t pid)
         if (errno != EINTR) {
             return -1;
         }
+    }
+    if (WIFEXITED(status) && WEXITSTATUS(status) == NOT_FOUND) {
+        errno = ENOENT;
+        return -1;
     }
     return WIFSIGNALED(status) ? CLI_SIGNAL_BASE + WTERMSIG(status) : WEXITSTATUS(status);
 }

@@ -54,7 +54,6 @@ enum {
     AGENTS_MAX = 1024,
     REQUESTS_MAX = 65536,
     SHARES_MAX = 65536,
-    KEPT_MAX = 4096,          /* requests that the host core notes for the next agent */
     GOSSIP_AGENTS_MAX = 4096, /* sizes of gossip's tables; ITEMS and CHUNKS are for locks that are
                                * held */
     GOSSIP_ITEMS_MAX = 1 << 17,
@@ -103,23 +102,6 @@ void agent_raise_limits(void)
         limit.rlim_cur = limit.rlim_max;
         (void)setrlimit(RLIMIT_NOFILE, &limit);
     }
-}
-
-/* Opens the lease page, which has the deadline, the kept requests and the lock-delays. Its size
- * does not depend on the configuration, so an agent with a changed configuration still finds
- * everything. */
-static int open_lease_page(struct agent *agent)
-{
-    const struct lease_file_room room = {
-        .kept = KEPT_MAX, .delays = HOST_DELAYS_MAX, .regions = HOST_NAMESPACES_MAX};
-    if (!lease_file_share(&agent->lease_file, memory_fd(agent), "lease", &room, &agent->left)) {
-        return fail(agent, AGENT_EXIT_UNAVAILABLE,
-                    "/dev/shm%s/lease: %s; expected room for a file of this user, mode 0600",
-                    memory_folder(agent), strerror(errno));
-    }
-    agent->lease_file.grace_ns = agent->config.grace_ns;
-    agent->lease_file.space = clock_space();
-    return AGENT_EXIT_OK;
 }
 
 /* ---- the cores ---- */
@@ -859,7 +841,7 @@ int agent_prepare(struct agent *agent)
         code = peers_open(agent);
     }
     if (code == AGENT_EXIT_OK) {
-        code = open_lease_page(agent);
+        code = agent_open_lease_page(agent);
     }
     if (code == AGENT_EXIT_OK) {
         code = make_session(agent);

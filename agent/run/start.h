@@ -11,6 +11,8 @@
 #include "agent.h"
 #include "io/store.h"
 
+enum { AGENT_KEPT_MAX = 4096 }; /* requests that the host core notes for the next agent */
+
 /* Raises the limit of descriptors as far as the process may. Called before the filter of system
  * calls is on, because the filter forbids raising it. */
 void agent_raise_limits(void);
@@ -42,6 +44,10 @@ void agent_store_identity(const struct agent *agent, struct store_identity *iden
  * Returns an AGENT_EXIT code, which is AGENT_EXIT_UNAVAILABLE if regions of another layout are in
  * use. */
 int agent_open_store(struct agent *agent) __attribute__((warn_unused_result));
+/* Opens the lease page, which has the deadline, the kept requests and the lock-delays. Its size
+ * does not depend on the configuration, so an agent with a changed configuration still finds
+ * everything. */
+int agent_open_lease_page(struct agent *agent) __attribute__((warn_unused_result));
 /* Closes and frees everything that agent_prepare() made. The files of the store and of the regions
  * stay. */
 void agent_release(struct agent *agent);

@@ -234,3 +234,17 @@ int agent_open_store(struct agent *agent)
     int code = memory_open(agent);
     return code == AGENT_EXIT_OK ? check_layouts(agent) : code;
 }
+
+int agent_open_lease_page(struct agent *agent)
+{
+    const struct lease_file_room room = {
+        .kept = AGENT_KEPT_MAX, .delays = HOST_DELAYS_MAX, .regions = HOST_NAMESPACES_MAX};
+    if (!lease_file_share(&agent->lease_file, memory_fd(agent), "lease", &room, &agent->left)) {
+        return fail(agent, AGENT_EXIT_UNAVAILABLE,
+                    "/dev/shm%s/lease: %s; expected room for a file of this user, mode 0600",
+                    memory_folder(agent), strerror(errno));
+    }
+    agent->lease_file.grace_ns = agent->config.grace_ns;
+    agent->lease_file.space = clock_space();
+    return AGENT_EXIT_OK;
+}

@@ -16,7 +16,7 @@
 #include "proto/region.h"
 #include "require.h"
 
-enum { HOSTS = 3, TTL_MS = 3000, DELAY_MS = 700 };
+enum { HOSTS = 3, TTL_MS = 6000, DELAY_MS = 700 };
 
 enum fault { PUNCHED, CUT_IN_HALF, CHAIN, FAULTS };
 

@@ -21,6 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../emulation.h"
 #include "../suite_main.h"
 #include "agent_process.h"
 #include "holdfast/holdfast.h"
@@ -444,7 +445,9 @@ static void expect_percent(const char *what, bool busy, int64_t most)
     int64_t percent = (agent_cpu_ns() - cpu_ns) * 100 / had_ns;
     printf("%-36s %lld %% of a processor\n", what, (long long)percent);
     fflush(stdout);
-    ck_assert_int_le(percent, most);
+    if (orphans_are_adopted("cluster_rings", "the emulator's time is in that of the agent")) {
+        ck_assert_int_le(percent, most);
+    }
 }
 
 static const struct {

@@ -3,6 +3,7 @@
  * written whole or not at all. tests/cluster/setup.sh runs the command.
  */
 #include <check.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +11,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../emulation.h"
 #include "../suite_main.h"
 #include "setup_cell.h"
 #include "setup_file.h"
@@ -242,6 +242,7 @@ START_TEST(test_tool)
     static const char *const talks[] = {
         "sh", "-c", "i=0; while [ $i -lt 3000 ]; do echo word >&2; i=$((i+1)); done", NULL};
     static const char *const none[] = {"/nonexistent", NULL};
+    static const char *const missing[] = {"sh", "-c", "exit 127", NULL};
     char said[TOOL_SAID_MAX];
 
     ck_assert_int_eq(tool_run(reads, "the text", said), 3);
@@ -251,9 +252,10 @@ START_TEST(test_tool)
     ck_assert_int_eq(tool_run(dies, NULL, said), 137);
     ck_assert_int_eq(tool_run(talks, NULL, said), 0);
     ck_assert_uint_eq(strlen(said), TOOL_SAID_MAX - 1);
-    if (orphans_are_adopted("cli_setup", "posix_spawn() reports no missing program here")) {
-        ck_assert_int_eq(tool_run(none, NULL, said), -1);
-    }
+    ck_assert_int_eq(tool_run(none, NULL, said), -1);
+    ck_assert_int_eq(errno, ENOENT);
+    ck_assert_int_eq(tool_run(missing, NULL, said), -1);
+    ck_assert_int_eq(errno, ENOENT);
 }
 END_TEST
 
