@@ -1,6 +1,7 @@
 #!/bin/bash
 # Checks the models with spin: of the lock word (lockword.pml), and of the cell: a session's end
-# (cell/session.pml) and one lock's register (cell/grants.pml).
+# (cell/session.pml), one lock's register (cell/grants.pml), and changes of the voters
+# (cell/members_*.pml; the code does not change voters yet).
 #
 #   run.sh check NAME    checks that the configuration NAME (below) keeps every promise
 #   run.sh mutant NAME   checks that spin finds the broken rule of mutants/NAME
@@ -39,6 +40,13 @@ shared-tokens |  | cell/tokens.pml
 shared-tokens-deep|deep | cell/tokens.pml -DTOKENS=10 -DRESTARTS=2
 grants-deep|deep  | cell/grants.pml -DROUNDS=2 -DSEQUENCES=3 -DDEATHS=0 -DRESTARTS=0
 take-over-deep|deep | cell/grants.pml -DROUNDS=3 -DSEQUENCES=2 -DDEATHS=0 -DRESTARTS=1
+members-record |  | cell/members_record.pml -DLAST=2
+members-rivals |  | cell/members_record.pml -DFIRST=2
+members-lock   |  | cell/members_lock.pml
+members-adopted|deep| cell/members_lock.pml -DADOPTED -DCATCH_UPS
+members-same-id|deep| cell/members_lock.pml -DSAME_ID=3
+members-session|  | cell/members_session.pml
+members-two-of-five-deep|deep| cell/members_session.pml -DVOTERS=5 -DSET1=31 -DSET2=30 -DSET3=28
 LIST
 }
 
@@ -119,5 +127,5 @@ mutant)
     grep -q 'errors: [1-9]' report || fail "spin does not notice ${flags[*]}"
     grep '^pan:1' report
     ;;
-*) sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 2 ;;
+*) sed -n '2,11s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac

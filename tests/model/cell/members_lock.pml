@@ -1,0 +1,217 @@
+/*
+ * Changing the voters, one at a time: a lock's register while the voters change. This is a model of
+ * a design in preparation. The code keeps the voters that a cell began with.
+ *
+ * Number 1 is {0, 1, 2}, number 2 adds voter 3, number 3 removes voter 2. members_record.pml models
+ * how the record of a number is decided. Here a number is chosen in one step, as early as it may
+ * be, and each voter learns of it later or never.
+ *
+ * Messages are not queued. What was sent stays readable, so each message may arrive late, twice or
+ * never, in any order. A ballot is a row of a table, with no process: whoever began it may go on at
+ * any time, or never. So a coordinator that crashes, or that lags behind, is a ballot with which
+ * nobody goes on, or somebody does later. A voter that crashes and comes back with its disk is one
+ * that takes no step for a while. An acceptor's step and the arrival of its answer are one step: a
+ * coordinator only collects answers, so it makes no difference when they come. A coordinator counts
+ * no more promises than it needs. (A promise beyond those only forbids something to its acceptor.)
+ *
+ * Each register decides one value here. grants.pml models the order of values.
+ *
+ * Promised, in every state:
+ *   p1  all majorities, of whatever number, that accepted a value under one ballot accepted the
+ *       same value. So nothing that was chosen is lost, and no two majorities decide differently.
+ *
+ * Rules, each broken by a -D (mutants/):
+ *   m3  a number has one voter more than the one before, or one less
+ *   m4  the answers of who is no voter of the number do not count: not a learner's, nor those of a
+ *       voter that was removed
+ *   m5  a voter that knows n + 1 neither promises nor accepts under n
+ *   m6  a voter's number is durable before the voter acts on it
+ *   m7  n + 2 begins only when n + 1 is complete
+ *   m8  n + 1 is complete only when a ballot that began under n + 1 was prepared at a majority of
+ *       n + 1, and what it read is at a majority of n + 1
+ *   m9  a ballot belongs to the number under which it began
+ *
+ * With -DADOPTED, "is at a majority of n + 1" means that these voters took the value over as old as
+ * it was, or have a newer one: it need not be accepted anew. -DCATCH_UPS lets every voter and
+ * learner take over what another has, at any time. -DSAME_ID=b gives ballot b the order of ballot
+ * b - 1, as if the id of a removed voter had been used again. p1 holds with each of them.
+ */
+#define VOTERS 4
+#ifndef ROWS
+#define ROWS 3 /* ballots of the lock's register */
+#endif
+#ifndef SET1
+#define SET1 7  /* number 1: voters 0, 1, 2 */
+#define SET2 15 /* number 2: 3 was added */
+#define SET3 11 /* number 3: 2 was removed */
+#endif
+#define SET(n) ((n) == 1 -> SET1 : ((n) == 2 -> SET2 : SET3))
+#define COUNT(m) (((m) & 1) + (((m) >> 1) & 1) + (((m) >> 2) & 1) + (((m) >> 3) & 1))
+#define IN(m, a) (((m) >> (a)) & 1)
+#define IS_MAJORITY(m, n) (2 * COUNT((m) & SET(n)) > COUNT(SET(n)))
+
+byte knows[VOTERS]; /* the number that the voter goes by */
+byte newest_number = 1; /* the newest number that is known to be chosen */
+bit complete;       /* number 2 is complete */
+
+/* Ballots. The index is the order, unless two have the same. */
+byte number[ROWS + 1];   /* the number under which the ballot began */
+byte promised[ROWS + 1]; /* the voters that promised it */
+byte read[ROWS + 1];     /* the newest row that they had accepted; 0: none */
+byte value[ROWS + 1];    /* what it proposes; 0: nothing yet */
+byte took[ROWS + 1];     /* the voters that accepted it */
+#ifdef BREAK_M9_BALLOT_KEPT
+bit kept[ROWS + 1];
+#endif
+
+byte promise[VOTERS];  /* the order that the voter promised */
+byte accepted[VOTERS]; /* the row that it accepted last */
+byte decided;          /* the value that a majority chose; 0: none */
+byte restarts;
+
+#ifdef SAME_ID
+#define ORDER(b) ((b) == 0 -> 0 : (b) - ((b) >= SAME_ID))
+#else
+#define ORDER(b) (b)
+#endif
+
+/* ---- Numbers ---- */
+
+#ifdef BREAK_M7_TWO_AT_ONCE
+#define MAY_BEGIN 1
+#else
+#define MAY_BEGIN (newest_number == 1 || complete)
+#endif
+#define CHOSEN :: d_step { newest_number < 3 && MAY_BEGIN -> newest_number++ }
+
+#define LEARN(a) :: d_step { knows[a] < newest_number -> knows[a]++ }
+
+#ifdef BREAK_M6_FORGETS_WHAT_IT_KNOWS
+#define RESTART(a) :: d_step { restarts < 1 && knows[a] == 2 -> restarts++; knows[a] = 1 }
+#else
+#define RESTART(a)
+#endif
+
+/* ---- The register ---- */
+
+#if defined(BREAK_M4_LEARNER_COUNTS)
+#define VOTES(a, n) (IN(SET(n), a) || (n) == 1 && (a) == 3)
+#elif defined(BREAK_M4_REMOVED_COUNTS)
+#define VOTES(a, n) (IN(SET(n), a) || (n) == 3 && (a) == 2)
+#else
+#define VOTES(a, n) IN(SET(n), a)
+#endif
+#define IS_ENOUGH(m, n) (2 * COUNT(m) > COUNT(SET(n))) /* m has only who VOTES */
+
+#ifdef BREAK_M5_GOES_ON_UNDER_OLD
+#define SAME_NUMBER(a, n) (knows[a] >= (n))
+#else
+#define SAME_NUMBER(a, n) (knows[a] == (n))
+#endif
+#define MAY_VOTE(b, a) (VOTES(a, number[b]) && SAME_NUMBER(a, number[b]))
+
+#ifdef BREAK_M9_BALLOT_KEPT
+#define IS_PREPARED(b) (kept[b] || IS_ENOUGH(promised[b], number[b]))
+#define KEEP(b) /* the ballot goes on under the next number, with the promises that it has */      \
+    :: d_step { IS_PREPARED(b) && value[b] == 0 && number[b] < newest_number ->                    \
+            number[b]++; kept[b] = 1 }
+#else
+#define IS_PREPARED(b) IS_ENOUGH(promised[b], number[b])
+#define KEEP(b)
+#endif
+
+#define PROMISE(b, a)                                                                              \
+    :: d_step { MAY_VOTE(b, a) && !IS_PREPARED(b) && ORDER(b) >= promise[a] &&                     \
+                !IN(promised[b], a) ->                                                             \
+            promise[a] = ORDER(b);                                                                 \
+            promised[b] = promised[b] | (1 << a);                                                  \
+            if                                                                                     \
+            :: ORDER(accepted[a]) > ORDER(read[b]) -> read[b] = accepted[a]                        \
+            :: else                                                                                \
+            fi                                                                                     \
+        }
+
+#define PROPOSE(b) /* the value that was read, or one of its own */                                \
+    :: d_step { value[b] == 0 && IS_PREPARED(b) -> value[b] = (read[b] == 0 -> b : value[read[b]]) }
+
+#define ACCEPT(b, a)                                                                               \
+    :: d_step { MAY_VOTE(b, a) && value[b] != 0 && ORDER(b) >= promise[a] && !IN(took[b], a) ->    \
+            promise[a] = ORDER(b);                                                                 \
+            accepted[a] = b;                                                                       \
+            took[b] = took[b] | (1 << a);                                                          \
+            if                                                                                     \
+            :: IS_ENOUGH(took[b], number[b]) ->                                                    \
+                assert(decided == 0 || decided == value[b]); /* p1 */                              \
+                decided = value[b]                                                                 \
+            :: else                                                                                \
+            fi                                                                                     \
+        }
+
+#ifdef CATCH_UPS
+#define CATCH_UP(a, x) /* a voter or learner takes over what another has: no vote */               \
+    :: d_step { ORDER(accepted[x]) > ORDER(accepted[a]) ->                                         \
+            accepted[a] = accepted[x];                                                             \
+            promise[a] = (ORDER(accepted[a]) > promise[a] -> ORDER(accepted[a]) : promise[a]) }
+#else
+#define CATCH_UP(a, x)
+#endif
+
+/* ---- Complete ---- */
+
+#define KNOW_2                                                                                     \
+    ((knows[0] >= 2) | (knows[1] >= 2) << 1 | (knows[2] >= 2) << 2 | (knows[3] >= 2) << 3)
+#ifdef ADOPTED
+#define HAS(b, a) ((ORDER(accepted[a]) >= ORDER(read[b])) << a)
+#define STORED(b) (HAS(b, 0) | HAS(b, 1) | HAS(b, 2) | HAS(b, 3))
+#else
+#define STORED(b) took[b]
+#endif
+#define IS_STORED(b) (read[b] == 0 && value[b] == 0 || IS_MAJORITY(STORED(b), 2))
+#if defined(BREAK_M8_NOTHING_PREPARED)
+#define IS_COMPLETE(b) (IS_MAJORITY(KNOW_2, 1) && IS_MAJORITY(KNOW_2, 2))
+#elif defined(BREAK_M8_NOT_STORED)
+#define IS_COMPLETE(b) (number[b] == 2 && IS_PREPARED(b))
+#elif defined(BREAK_M8_AN_OLD_BALLOT)
+#define IS_COMPLETE(b) (number[b] == 1 && IS_PREPARED(b) && IS_STORED(b) &&                        \
+                        IS_MAJORITY(KNOW_2, 1) && IS_MAJORITY(KNOW_2, 2))
+#else
+#define IS_COMPLETE(b) (number[b] == 2 && IS_PREPARED(b) && IS_STORED(b))
+#endif
+#define COMPLETE(b) :: d_step { !complete && newest_number == 2 && IS_COMPLETE(b) -> complete = 1 }
+
+#define IS_THERE(n) (number[1] == n || number[2] == n || number[3] == n || number[ROWS] == n)
+#define EACH_VOTER(X, p) X(p, 0) X(p, 1) X(p, 2) X(p, 3)
+#define ROW(b) PROPOSE(b) COMPLETE(b) KEEP(b) EACH_VOTER(PROMISE, b) EACH_VOTER(ACCEPT, b)
+
+active proctype cell()
+{
+    d_step { knows[0] = 1; knows[1] = 1; knows[2] = 1; knows[3] = 1 }
+#ifdef NUMBERS
+    d_step { number[1] = NUMBERS / 100; number[2] = NUMBERS / 10 % 10; number[3] = NUMBERS % 10 }
+#else
+    if :: number[1] = 1 :: number[1] = 2 :: number[1] = 3 fi;
+    if :: number[2] = 1 :: number[2] = 2 :: number[2] = 3 fi;
+#if ROWS >= 3
+    if :: number[3] = 1 :: number[3] = 2 :: number[3] = 3 fi;
+#endif
+#if ROWS >= 4
+    if :: number[4] = 1 :: number[4] = 2 :: number[4] = 3 fi;
+#endif
+#if ROWS >= 3 && !defined(ANY_NUMBERS)
+    IS_THERE(1) && IS_THERE(2) && IS_THERE(3);
+#endif
+#endif
+    do
+    CHOSEN
+    LEARN(0) LEARN(1) LEARN(2) LEARN(3)
+    RESTART(0) RESTART(1) RESTART(2) RESTART(3)
+    ROW(1) ROW(2)
+#if ROWS >= 3
+    ROW(3)
+#endif
+#if ROWS >= 4
+    ROW(4)
+#endif
+    EACH_VOTER(CATCH_UP, 0) EACH_VOTER(CATCH_UP, 1) EACH_VOTER(CATCH_UP, 2) EACH_VOTER(CATCH_UP, 3)
+    od
+}

@@ -1,0 +1,211 @@
+/*
+ * Changing the voters, one at a time: a session's lease and its end while the voters change. This
+ * is a model of a design in preparation. The code keeps the voters that a cell began with.
+ *
+ * Time, clocks and leases are as in session.pml. Numbers are as in members_lock.pml: with 4 voters
+ * {0, 1, 2}, {0, 1, 2, 3}, {0, 1, 3}; with -DVOTERS=5 two of five are removed one after the other.
+ * There is one session, and one renewal, which the host sends to all voters. It may reach each of
+ * them at any later time, under each number by which the voter goes then. The answer arrives at
+ * once, because a later answer makes no lease longer. Once the host has its lease, no more
+ * renewals arrive: they would only put marks off.
+ *
+ * The promise is that of session.pml: once a majority of marks, given under one number, says that
+ * the session is dead, the host's lease does not count, then and ever after.
+ *
+ * Rules, each broken by a -D (mutants/):
+ *   m5  a voter that knows n + 1 acknowledges nothing under n
+ *   m7  n + 2 begins only when n + 1 is complete
+ *   m14 n + 1 is complete only when a ttl, counted long, has passed since the coordinator knew that
+ *       a majority of n goes by n + 1
+ *   m15 and only when the marks are settled: a majority of n + 1 has the mark, or a majority of
+ *       n + 1 has answered under n + 1 that it has none. A voter sets the mark only if the session
+ *       has lapsed by its own clock, as always; it copies no mark.
+ *   m16 answers of different numbers are not counted together
+ */
+#ifndef VOTERS
+#define VOTERS 4
+#endif
+#ifndef SET1
+#define SET1 7  /* number 1: voters 0, 1, 2 */
+#define SET2 15 /* number 2: 3 was added */
+#define SET3 11 /* number 3: 2 was removed */
+#endif
+#ifndef TMAX
+#define TMAX 6
+#endif
+#define HOST_LEASE 2
+#define VOTER_WAIT 4
+
+#define SET(n) ((n) == 1 -> SET1 : ((n) == 2 -> SET2 : SET3))
+#define COUNT(m) (((m) & 1) + (((m) >> 1) & 1) + (((m) >> 2) & 1) + (((m) >> 3) & 1) +             \
+                  (((m) >> 4) & 1))
+#define IN(m, v) (((m) >> (v)) & 1)
+#define IS_MAJORITY(m, n) (2 * COUNT((m) & SET(n)) > COUNT(SET(n)))
+
+byte now;        /* true time */
+byte phase;      /* as in session.pml */
+byte host_clock;
+byte voter_clock;
+
+byte newest = 1; /* the newest number that is known to be chosen */
+bit complete;    /* number 2 is complete */
+byte since;      /* the coordinator's clock when it knew that no majority of 1 votes any more */
+
+/* Voters. */
+byte knows[VOTERS];  /* the number that it goes by */
+byte seen[VOTERS];   /* its clock when it last counted a renewal, or at its start */
+byte marked[VOTERS]; /* the number under which it marked the session; 0: it has not */
+
+/* Host: its only renewal goes to all voters. */
+bit sent;
+byte sent_at;       /* the host's clock then */
+byte acked[4];      /* by number: the voters that acknowledged under it, bits */
+byte deadline;
+
+/* A mark is reported under every number that its voter goes by from the marking on. */
+#define REPORTED(v, n) ((marked[v] != 0 && marked[v] <= n && n <= knows[v]) << v)
+#if VOTERS == 5
+#define ALL(X, n) (X(0, n) | X(1, n) | X(2, n) | X(3, n) | X(4, n))
+#else
+#define ALL(X, n) (X(0, n) | X(1, n) | X(2, n) | X(3, n))
+#endif
+#define IS_DEAD(n) IS_MAJORITY(ALL(REPORTED, n), n)
+#define DEAD (IS_DEAD(1) || IS_DEAD(2) || IS_DEAD(3))
+#define SAFE (host_clock < deadline)
+#define CHECK assert(!(DEAD && SAFE))
+/* Nothing that happens after the lease of the only renewal would be over can break the promise. */
+#define GOES_ON (!sent || host_clock < sent_at + HOST_LEASE)
+
+/* Times that are long past are all the same. */
+#define AGE(v) seen[v] = (voter_clock >= seen[v] + VOTER_WAIT -> 0 : seen[v])
+#if VOTERS == 5
+#define AGE_ALL AGE(0); AGE(1); AGE(2); AGE(3); AGE(4)
+#else
+#define AGE_ALL AGE(0); AGE(1); AGE(2); AGE(3)
+#endif
+#define TIME                                                                                       \
+    :: d_step { GOES_ON && now < TMAX ->                                                           \
+            now++;                                                                                 \
+            phase = (phase + 1) % 3;                                                               \
+            voter_clock = voter_clock + 1 + (phase == 0);                                          \
+            host_clock = host_clock + (phase != 0);                                                \
+            AGE_ALL;                                                                               \
+            since = (since != 0 && voter_clock >= since + VOTER_WAIT -> 1 : since);                \
+            CHECK }
+
+/* ---- Numbers ---- */
+
+#ifdef BREAK_M7_TWO_AT_ONCE
+#define MAY_BEGIN 1
+#else
+#define MAY_BEGIN (newest == 1 || complete)
+#endif
+#ifdef BREAK_M13_NEW_VOTER_LAPSES
+#define BEGINS(v)
+#else
+#define BEGINS(v)                                                                                  \
+    if                                                                                             \
+    :: !IN(SET(knows[v]), v) && IN(SET(knows[v] + 1), v) -> seen[v] = voter_clock                  \
+    :: else                                                                                        \
+    fi;
+#endif
+/* The coordinator counts the ttl as early as it may. If it begins later, or another one counts
+ * anew, the number is complete later. */
+#define KNOWS(v, n) ((knows[v] >= n) << v)
+#define MAJORITY_OF_1_KNOWS_2 IS_MAJORITY(ALL(KNOWS, 2), 1)
+#ifdef BREAK_M14_COUNTS_FROM_THE_CHOICE
+#define MAY_COUNT (newest == 2)
+#else
+#define MAY_COUNT (newest == 2 && MAJORITY_OF_1_KNOWS_2)
+#endif
+#define COUNT_TTL                                                                                  \
+    if                                                                                             \
+    :: since == 0 && !complete && MAY_COUNT -> since = voter_clock                                 \
+    :: else                                                                                        \
+    fi
+#define CHOSEN :: d_step { GOES_ON && newest < 3 && MAY_BEGIN -> newest++; COUNT_TTL }
+#define LEARN(v)                                                                                   \
+    :: d_step { GOES_ON && knows[v] < newest -> BEGINS(v) knows[v]++; COUNT_TTL; CHECK }
+
+#if defined(BREAK_M14_NO_TTL)
+#define WAIT 0
+#elif defined(BREAK_M14_NOT_LONG)
+#define WAIT 3
+#else
+#define WAIT VOTER_WAIT
+#endif
+#define WAITED (since != 0 && voter_clock >= since + WAIT && MAJORITY_OF_1_KNOWS_2)
+/* A voter that had no mark when it learned of number 2 may have said so at once. */
+#define CLEAN(v, n) ((knows[v] >= n && marked[v] != 1) << v)
+#ifdef BREAK_M15_MARKS_LEFT_BEHIND
+#define SETTLED 1
+#else
+#define SETTLED (IS_MAJORITY(ALL(CLEAN, 2), 2) || IS_DEAD(2))
+#endif
+#define COMPLETE                                                                                   \
+    :: d_step { GOES_ON && newest == 2 && !complete && WAITED && SETTLED ->                        \
+            complete = 1; since = 0 }
+
+/* ---- Session ---- */
+
+#define SEND :: d_step { !sent -> sent = 1; sent_at = host_clock }
+
+#ifdef BREAK_M5_GOES_ON_UNDER_OLD
+#define ACKS_UNDER(v, n) (IN(SET(n), v) && knows[v] >= n)
+#else
+#define ACKS_UNDER(v, n) (IN(SET(n), v) && knows[v] == n)
+#endif
+#if defined(BREAK_M16_COUNTS_ANY_NUMBER) /* the host counts answers of all numbers together */
+#define IS_LEASE(n) (2 * COUNT((acked[1] | acked[2] | acked[3]) & SET(n)) > COUNT(SET(n)))
+#else
+#define IS_LEASE(n) IS_MAJORITY(acked[n], n)
+#endif
+#define ACK(v, n) /* the renewal arrives, and the answer */                                        \
+    :: d_step { GOES_ON && sent && deadline == 0 && marked[v] == 0 &&                              \
+                ACKS_UNDER(v, n) && !IN(acked[n], v) ->                                            \
+            seen[v] = voter_clock;                                                                 \
+            acked[n] = acked[n] | (1 << v);                                                        \
+            if                                                                                     \
+            :: IS_LEASE(1) || IS_LEASE(2) || IS_LEASE(3) ->                                        \
+                deadline = sent_at + HOST_LEASE;                                                   \
+                acked[1] = 0; acked[2] = 0; acked[3] = 0                                           \
+            :: else                                                                                \
+            fi;                                                                                    \
+            CHECK }
+
+#ifdef BREAK_M15_MARKS_COPIED /* a voter takes over another's mark without a look at its clock */
+#define IS_MARKED(v, n) (marked[v] != 0)
+#define MAY_MARK(v) (voter_clock >= seen[v] + VOTER_WAIT ||                                        \
+                     (knows[v] == 2 && ALL(IS_MARKED, 0) != 0))
+#else
+#define MAY_MARK(v) (voter_clock >= seen[v] + VOTER_WAIT)
+#endif
+#define MARK(v)                                                                                    \
+    :: d_step { GOES_ON && marked[v] == 0 && IN(SET(knows[v]), v) && MAY_MARK(v) ->                \
+            marked[v] = knows[v]; seen[v] = 0; CHECK }
+
+#define VOTER(v) LEARN(v) ACK(v, 1) ACK(v, 2) ACK(v, 3) MARK(v)
+
+active proctype world()
+{
+    d_step {
+        host_clock = 1; voter_clock = 1;
+        knows[0] = 1; knows[1] = 1; knows[2] = 1; knows[3] = 1;
+        seen[0] = 1; seen[1] = 1; seen[2] = 1; seen[3] = 1;
+#if VOTERS == 5
+        knows[4] = 1; seen[4] = 1
+#endif
+    }
+#ifdef PHASE
+    phase = PHASE;
+#else
+    if :: phase = 0 :: phase = 1 :: phase = 2 fi;
+#endif
+    do
+    TIME CHOSEN COMPLETE SEND
+    VOTER(0) VOTER(1) VOTER(2) VOTER(3)
+#if VOTERS == 5
+    VOTER(4)
+#endif
+    od
+}
