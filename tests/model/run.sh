@@ -43,10 +43,10 @@ take-over-deep|deep | cell/grants.pml -DROUNDS=3 -DSEQUENCES=2 -DDEATHS=0 -DREST
 members-record |  | cell/members_record.pml -DLAST=2
 members-rivals |  | cell/members_record.pml -DFIRST=2
 members-lock   |  | cell/members_lock.pml
-members-adopted|deep| cell/members_lock.pml -DADOPTED -DCATCH_UPS
-members-same-id|deep| cell/members_lock.pml -DSAME_ID=3
+members-adopted|   | cell/members_lock.pml -DADOPTED -DCATCH_UPS
+members-same-id|   | cell/members_lock.pml -DSAME_ID=3
 members-session|  | cell/members_session.pml
-members-two-of-five-deep|deep| cell/members_session.pml -DVOTERS=5 -DSET1=31 -DSET2=30 -DSET3=28
+members-two-of-five-deep|deep| cell/members_session.pml -DPHASE=0 -DVOTERS=5 -DSET1=31 -DSET2=30 -DSET3=28
 LIST
 }
 

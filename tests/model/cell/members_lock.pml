@@ -12,13 +12,15 @@
  * nobody goes on, or somebody does later. A voter that crashes and comes back with its disk is one
  * that takes no step for a while. An acceptor's step and the arrival of its answer are one step: a
  * coordinator only collects answers, so it makes no difference when they come. A coordinator counts
- * no more promises than it needs. (A promise beyond those only forbids something to its acceptor.)
+ * no more promises than it needs. (One more promise only forbids something to its acceptor. What it
+ * would tell the coordinator is told in another run, in which it is one of the promises needed.)
  *
  * Each register decides one value here. grants.pml models the order of values.
  *
  * Promised, in every state:
- *   p1  all majorities, of whatever number, that accepted a value under one ballot accepted the
- *       same value. So nothing that was chosen is lost, and no two majorities decide differently.
+ *   p1  a register has at most one value that a majority accepted under one ballot, whatever the
+ *       ballots and their numbers are. So nothing that was chosen is lost, and no two majorities
+ *       decide differently.
  *
  * Rules, each broken by a -D (mutants/):
  *   m3  a number has one voter more than the one before, or one less
@@ -34,7 +36,11 @@
  * With -DADOPTED, "is at a majority of n + 1" means that these voters took the value over as old as
  * it was, or have a newer one: it need not be accepted anew. -DCATCH_UPS lets every voter and
  * learner take over what another has, at any time. -DSAME_ID=b gives ballot b the order of ballot
- * b - 1, as if the id of a removed voter had been used again. p1 holds with each of them.
+ * b - 1, as if the id of a removed voter had been used again. run.sh checks that p1 holds with each
+ * of these, so none of them breaks a rule.
+ *
+ * There are three ballots, one for each number, in any order. With -DROWS=2 or -DANY_NUMBERS each
+ * ballot may have any number.
  */
 #define VOTERS 4
 #ifndef ROWS

@@ -21,6 +21,9 @@
  *       n + 1 has answered under n + 1 that it has none. A voter sets the mark only if the session
  *       has lapsed by its own clock, as always; it copies no mark.
  *   m16 answers of different numbers are not counted together
+ *
+ * A voter that begins to vote takes every session for just renewed. That is no rule of safety here:
+ * the promise holds with -DNEW_VOTER_LAPSES too.
  */
 #ifndef VOTERS
 #define VOTERS 4
@@ -100,7 +103,7 @@ byte deadline;
 #else
 #define MAY_BEGIN (newest == 1 || complete)
 #endif
-#ifdef BREAK_M13_NEW_VOTER_LAPSES
+#ifdef NEW_VOTER_LAPSES
 #define BEGINS(v)
 #else
 #define BEGINS(v)                                                                                  \
