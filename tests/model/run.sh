@@ -44,9 +44,9 @@ members-record |  | cell/members_record.pml -DLAST=2
 members-rivals |  | cell/members_record.pml -DFIRST=2
 members-lock   |  | cell/members_lock.pml
 members-adopted|   | cell/members_lock.pml -DADOPTED -DCATCH_UPS
-members-same-id|   | cell/members_lock.pml -DSAME_ID=3
+members-same-id|   | cell/members_lock.pml -DSAME_ID=2 -DNUMBERS=132
 members-session|  | cell/members_session.pml
-members-two-of-five-deep|deep| cell/members_session.pml -DPHASE=0 -DVOTERS=5 -DSET1=31 -DSET2=30 -DSET3=28
+members-five-deep|deep| cell/members_session.pml -DPHASE=0 -DVOTERS=5 -DSET1=31 -DSET2=30 -DSET3=28
 LIST
 }
 

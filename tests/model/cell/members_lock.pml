@@ -32,12 +32,13 @@
  *   m8  n + 1 is complete only when a ballot that began under n + 1 was prepared at a majority of
  *       n + 1, and what it read is at a majority of n + 1
  *   m9  a ballot belongs to the number under which it began
+ *   m17 no two voters of a number and of the next one have the same id, so no ballot is used twice
  *
  * With -DADOPTED, "is at a majority of n + 1" means that these voters took the value over as old as
  * it was, or have a newer one: it need not be accepted anew. -DCATCH_UPS lets every voter and
  * learner take over what another has, at any time. -DSAME_ID=b gives ballot b the order of ballot
  * b - 1, as if the id of a removed voter had been used again. run.sh checks that p1 holds with each
- * of these, so none of them breaks a rule.
+ * of the first two, and with the third if the two ballots began under n and n + 2.
  *
  * There are three ballots, one for each number, in any order. With -DROWS=2 or -DANY_NUMBERS each
  * ballot may have any number.
