@@ -46,7 +46,8 @@ members-lock   |  | cell/members_lock.pml
 members-adopted|   | cell/members_lock.pml -DADOPTED -DCATCH_UPS
 members-same-id|   | cell/members_lock.pml -DSAME_ID=2 -DNUMBERS=132
 members-session|  | cell/members_session.pml
-members-five-deep|deep| cell/members_session.pml -DPHASE=0 -DVOTERS=5 -DSET1=31 -DSET2=30 -DSET3=28
+members-five   |  | cell/members_session.pml -DTMAX=3 -DPHASE=0 -DFIVE
+members-five-deep|deep| cell/members_session.pml -DFIVE
 LIST
 }
 

@@ -3,7 +3,7 @@
  * is a model of a design in preparation. The code keeps the voters that a cell began with.
  *
  * Time, clocks and leases are as in session.pml. Numbers are as in members_lock.pml: with 4 voters
- * {0, 1, 2}, {0, 1, 2, 3}, {0, 1, 3}; with -DVOTERS=5 two of five are removed one after the other.
+ * {0, 1, 2}, {0, 1, 2, 3}, {0, 1, 3}; with -DFIVE two of five are removed one after the other.
  * There is one session, and one renewal, which the host sends to all voters. It may reach each of
  * them at any later time, under each number by which the voter goes then. The answer arrives at
  * once, because a later answer makes no lease longer. Once the host has its lease, no more
@@ -23,12 +23,15 @@
  *   m16 answers of different numbers are not counted together
  *
  * A voter that begins to vote takes every session for just renewed. That is no rule of safety here:
- * the promise holds with -DNEW_VOTER_LAPSES too.
+ * the promise holds with -DNEW_VOTER_LAPSES -DPHASE=0 too.
  */
-#ifndef VOTERS
+#ifdef FIVE
+#define VOTERS 5
+#define SET1 31 /* number 1: all */
+#define SET2 30 /* number 2: 0 was removed */
+#define SET3 28 /* number 3: 1 was removed */
+#else
 #define VOTERS 4
-#endif
-#ifndef SET1
 #define SET1 7  /* number 1: voters 0, 1, 2 */
 #define SET2 15 /* number 2: 3 was added */
 #define SET3 11 /* number 3: 2 was removed */
