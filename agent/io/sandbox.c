@@ -3,7 +3,7 @@
  *
  * The lists have names of calls, and libseccomp knows the number of each on this architecture. A
  * name that does not exist on this architecture is left out. The list `allowed` has the calls that
- * the agent, libuv, SQLite, NNG, mbedTLS, libsystemd and libc (of Debian 12 and 13) make, each in
+ * the agent, libuv, SQLite, NNG, mbedTLS and libc (of Debian 12 and 13) make, each in
  * its older and its newer form. io_uring is not among them: calls through it would bypass every
  * filter, and libuv works without it.
  */

@@ -679,7 +679,6 @@ START_TEST(a_full_disk_is_named_to_the_user)
 }
 END_TEST
 
-#ifdef HF_HAVE_SYSTEMD
 /* Waits until the service manager's socket receives these words. */
 static void await_word(int inbox, const char *words)
 {
@@ -716,7 +715,6 @@ START_TEST(the_service_manager_is_told)
     agent_destroy(&agent);
 }
 END_TEST
-#endif
 
 int main(void)
 {
@@ -731,9 +729,7 @@ int main(void)
     tcase_add_test(ends, a_second_agent_is_refused);
     tcase_add_test(ends, a_dead_socket_is_replaced_a_file_is_not);
     tcase_add_test(ends, nothing_is_open_to_others);
-#ifdef HF_HAVE_SYSTEMD
     tcase_add_test(ends, the_service_manager_is_told);
-#endif
     tcase_add_test(ends, a_hold_outlives_the_agent);
     tcase_add_test(ends, too_late_is_a_new_session);
     tcase_add_test(ends, what_is_moved_or_removed_is_told);

@@ -1,6 +1,6 @@
 /*
- * Messages to systemd from a service (sd_notify(3)). These calls do nothing if the agent does not
- * run under systemd, or was built without libsystemd.
+ * Messages to systemd from a service, in the protocol of sd_notify(3). These calls do nothing if
+ * neither systemd nor another manager has set NOTIFY_SOCKET for the agent.
  */
 #ifndef IO_NOTIFY_H
 #define IO_NOTIFY_H
