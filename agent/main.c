@@ -58,6 +58,7 @@ static const char help[] =
     "                    relative DIR is below the current folder; a missing one is made.\n"
     "                    Default: $XDG_RUNTIME_DIR/holdfast (for root without that variable:\n"
     "                    /run/holdfast)\n"
+    "  --profile NAME    with --dev: standard (default), or small: tables for an embedded node\n"
     "  --config FILE     an INI file\n"
     "  --check-config    with --config: validate and exit\n"
     "  --rejoin          with --config: replace the store of this voter (the agent is stopped)\n"
@@ -83,6 +84,7 @@ struct command_line {
     bool undo;
     bool yes;
     const char *state_dir;
+    const char *profile;
     const char *config;
 };
 
@@ -92,13 +94,21 @@ static int usage(const char *what, const char *found, const char *expected)
     return AGENT_EXIT_USAGE;
 }
 
+static void print_version(void)
+{
+    const char *without = config_built_without();
+    printf("holdfastd %s%s%s%s\n", HF_VERSION, without[0] != '\0' ? " (built without " : "",
+           without, without[0] != '\0' ? ")" : "");
+}
+
 /* Reads the command line. Returns -1 if the agent goes on, else the exit code. */
 static int read_options(int argc, char **argv, struct command_line *out)
 {
-    enum { DEV = 256, STATE_DIR, CONFIG, CHECK, REJOIN, UNDO, YES, HELP, VERSION };
+    enum { DEV = 256, STATE_DIR, PROFILE, CONFIG, CHECK, REJOIN, UNDO, YES, HELP, VERSION };
     static const struct option options[] = {
         {"dev", no_argument, NULL, DEV},
         {"state-dir", required_argument, NULL, STATE_DIR},
+        {"profile", required_argument, NULL, PROFILE},
         {"config", required_argument, NULL, CONFIG},
         {"check-config", no_argument, NULL, CHECK},
         {"rejoin", no_argument, NULL, REJOIN},
@@ -117,6 +127,9 @@ static int read_options(int argc, char **argv, struct command_line *out)
             break;
         case STATE_DIR:
             out->state_dir = optarg;
+            break;
+        case PROFILE:
+            out->profile = optarg;
             break;
         case CONFIG:
             out->config = optarg;
@@ -138,7 +151,7 @@ static int read_options(int argc, char **argv, struct command_line *out)
             fputs(help, stdout);
             return fflush(stdout) == 0 ? AGENT_EXIT_OK : AGENT_EXIT_SOFTWARE;
         case VERSION:
-            printf("holdfastd %s\n", HF_VERSION);
+            print_version();
             return fflush(stdout) == 0 ? AGENT_EXIT_OK : AGENT_EXIT_SOFTWARE;
         case ':':
             return usage(argv[optind - 1], " without a value", "one");
@@ -160,6 +173,9 @@ static int check_command_line(const struct command_line *line)
     }
     if (line->state_dir != NULL && !line->dev) {
         return usage("found --state-dir with --config", "", "state_dir in the file's [agent]");
+    }
+    if (line->profile != NULL && !line->dev) {
+        return usage("found --profile with --config", "", "profile in the file's [agent]");
     }
     if (line->check_only && line->config == NULL) {
         return usage("found --check-config", "", "--config FILE with it");
@@ -285,8 +301,9 @@ static int configure(const struct command_line *line, struct agent *agent, char 
 {
     struct config *config = &agent->config;
     char error[CONFIG_ERROR_MAX];
-    enum config_result result = line->dev ? config_dev(config, line->state_dir, error)
-                                          : config_read(config, line->config, error);
+    enum config_result result = line->dev
+                                    ? config_dev(config, line->state_dir, line->profile, error)
+                                    : config_read(config, line->config, error);
     if (result != CONFIG_OK) {
         fprintf(stderr, "holdfastd: %s\n", error);
         return line->dev                ? AGENT_EXIT_USAGE
@@ -312,7 +329,8 @@ static int configure(const struct command_line *line, struct agent *agent, char 
     }
     if (line->check_only) {
         warn_of_unknown(config, line->config);
-        printf("%s: good\n", line->config);
+        bool small = config->profile == &profile_small;
+        printf("%s: good%s\n", line->config, small ? " (profile small)" : "");
         return fflush(stdout) == 0 ? AGENT_EXIT_OK : AGENT_EXIT_SOFTWARE;
     }
     return -1;

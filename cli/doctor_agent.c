@@ -128,6 +128,20 @@ static void look_at_version(struct doctor *doctor)
                   "restart the agent if it was upgraded (no hold is lost within the lease)");
 }
 
+/* Names the profile, because the limits of a small agent are no fault, and what the agent lacks. */
+static void look_at_profile(struct doctor *doctor)
+{
+    const struct fact *profile = doctor_fact(doctor, NULL, "profile");
+    const struct fact *without = doctor_fact(doctor, NULL, "built_without");
+
+    if (profile != NULL) {
+        bool lacks = without != NULL && without->text[0] != '\0';
+
+        doctor_find(doctor, FINDING_OK, "profile", NULL, "%s%s%s", profile->text,
+                    lacks ? "; the agent was built without " : "", lacks ? without->text : "");
+    }
+}
+
 static void look_at_share(struct doctor *doctor, const char *check, int64_t used, int64_t max,
                           const char *remedy)
 {
@@ -312,6 +326,7 @@ void doctor_look_at_agent(struct doctor *doctor)
         look_at_judgement(doctor);
         look_at_reasons(doctor);
         look_at_version(doctor);
+        look_at_profile(doctor);
         look_at_survivors(doctor);
         look_at_limits(doctor);
         look_at_state_dir(doctor);

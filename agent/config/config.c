@@ -17,6 +17,7 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "config/values.h"
 #include "io/http.h"
 #include "io/transport.h"
 #include "proto/wire.h"
@@ -43,6 +44,7 @@ struct config_reading {
     int advertise_line;
     int tls_line;
     int http_line;
+    int holders_line; /* that of holders, or of clients if that comes later */
 };
 
 /* ---- errors ---- */
@@ -87,217 +89,6 @@ static bool bad_value(struct config_reading *reading, const char *section, const
                  expected);
 }
 
-/* ---- values ---- */
-
-static bool read_label(const char *value, void *out)
-{
-    if (!hfi_label_check(value, strlen(value))) {
-        return false;
-    }
-    snprintf(out, HFI_LABEL_MAX + 1, "%s", value);
-    return true;
-}
-
-/* Reads a decimal integer at the start of text. Sets *end to the first character behind it. */
-static bool read_integer(const char *text, uint64_t limit, uint64_t *out, const char **end)
-{
-    uint64_t value = 0;
-    const char *at = text;
-    for (; *at >= '0' && *at <= '9'; at++) {
-        value = value * 10 + (uint64_t)(*at - '0');
-        if (value > limit) {
-            return false;
-        }
-    }
-    *out = value;
-    *end = at;
-    return at != text;
-}
-
-static bool read_duration(const char *value, int64_t *out)
-{
-    static const struct {
-        const char *unit;
-        int64_t size_ms;
-    } units[] = {{"ms", 1}, {"s", 1000}, {"m", 60000}, {"h", 3600000}};
-    uint64_t count;
-    const char *unit;
-    if (!read_integer(value, 1000000000, &count, &unit)) {
-        return false;
-    }
-    for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
-        if (strcmp(unit, units[i].unit) == 0) {
-            *out = (int64_t)count * units[i].size_ms * millisecond_ns;
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool read_ttl(const char *value, void *out)
-{
-    int64_t duration_ns;
-    if (!read_duration(value, &duration_ns) || duration_ns < 300 * millisecond_ns ||
-        duration_ns > 3600000 * millisecond_ns) {
-        return false;
-    }
-    *(int64_t *)out = duration_ns;
-    return true;
-}
-
-static bool read_grace(const char *value, void *out)
-{
-    int64_t duration_ns;
-    if (!read_duration(value, &duration_ns) || duration_ns > 3600000 * millisecond_ns) {
-        return false;
-    }
-    *(int64_t *)out = duration_ns;
-    return true;
-}
-
-static bool read_percent(const char *value, void *out)
-{
-    uint64_t percent;
-    const char *end;
-    if (!read_integer(value, 50, &percent, &end) || strcmp(end, "%") != 0) {
-        return false;
-    }
-    *(uint32_t *)out = (uint32_t)percent;
-    return true;
-}
-
-static bool read_protocol(const char *value, void *out)
-{
-    uint64_t version;
-    const char *end;
-    if (!read_integer(value, WIRE_VERSION, &version, &end) || *end != '\0' ||
-        version < WIRE_VERSION_OLDEST) {
-        return false;
-    }
-    *(uint32_t *)out = (uint32_t)version;
-    return true;
-}
-
-static bool read_count(const char *value, uint64_t limit, void *out)
-{
-    uint64_t count;
-    const char *end;
-    if (!read_integer(value, limit, &count, &end) || *end != '\0' || count == 0) {
-        return false;
-    }
-    *(uint32_t *)out = (uint32_t)count;
-    return true;
-}
-
-static bool read_locks(const char *value, void *out)
-{
-    return read_count(value, 1 << 22, out);
-}
-
-static bool read_clients(const char *value, void *out)
-{
-    return read_count(value, 16383, out);
-}
-
-static bool read_handles(const char *value, void *out)
-{
-    return read_count(value, 1 << 24, out);
-}
-
-static bool read_blocks(const char *value, void *out)
-{
-    return read_count(value, 1 << 20, out);
-}
-
-static bool read_watches(const char *value, void *out)
-{
-    return read_count(value, 1 << 20, out);
-}
-
-static bool read_path(const char *value, void *out)
-{
-    if (value[0] != '/' || strlen(value) >= PATH_MAX - 64) {
-        return false;
-    }
-    snprintf(out, PATH_MAX, "%s", value);
-    return true;
-}
-
-static bool read_socket(const char *value, void *out)
-{
-    if (value[0] != '/' || strlen(value) >= CONFIG_SOCKET_MAX - 5) { /* room for ".lock" */
-        return false;
-    }
-    snprintf(out, CONFIG_SOCKET_MAX, "%s", value);
-    return true;
-}
-
-/* Checks the form SCHEME://HOST:PORT. HOST is not looked up here. */
-static bool is_address(const char *value, const char *const *schemes)
-{
-    for (; *schemes != NULL; schemes++) {
-        size_t length = strlen(*schemes);
-        if (strncmp(value, *schemes, length) != 0) {
-            continue;
-        }
-        const char *host = value + length;
-        const char *colon = strrchr(host, ':');
-        uint64_t port;
-        const char *end;
-        return strlen(value) < MESSAGE_ADDRESS_MAX && colon != NULL && colon != host &&
-               strpbrk(host, "/ \t") == NULL && read_integer(colon + 1, 65535, &port, &end) &&
-               *end == '\0' && port > 0;
-    }
-    return false;
-}
-
-static bool read_address(const char *value, void *out)
-{
-    static const char *const schemes[] = {"tcp://", "tls+tcp://", NULL};
-    if (!is_address(value, schemes)) {
-        return false;
-    }
-    snprintf(out, MESSAGE_ADDRESS_MAX, "%s", value);
-    return true;
-}
-
-static bool read_http(const char *value, void *out)
-{
-    struct http_address address;
-    snprintf(out, MESSAGE_ADDRESS_MAX, "%s", value);
-    return strlen(value) < MESSAGE_ADDRESS_MAX && http_address_read(value, &address);
-}
-
-static bool read_page(const char *value, void *out)
-{
-    snprintf(out, MESSAGE_ADDRESS_MAX, "%s", value);
-    return config_is_page(value);
-}
-
-static bool read_show(const char *value, void *out)
-{
-    static const char *const words[] = {"figures", "locks", "holders"};
-    for (unsigned i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-        if (strcmp(value, words[i]) == 0) {
-            *(enum config_show *)out = (enum config_show)i;
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool read_yes(const char *value, void *out)
-{
-    *(bool *)out = strcmp(value, "yes") == 0;
-    return strcmp(value, "yes") == 0 || strcmp(value, "no") == 0;
-}
-
-static bool read_role(const char *value, void *out)
-{
-    *(bool *)out = strcmp(value, "observer") == 0;
-    return strcmp(value, "voter") == 0 || strcmp(value, "observer") == 0;
-}
-
 /* ---- the keys ---- */
 
 struct key {
@@ -318,41 +109,75 @@ static const char address_expected[] = "tcp://HOST:PORT or tls+tcp://HOST:PORT";
 #define FIELD(field) offsetof(struct config, field)
 
 static const struct key keys[] = {
-    {"agent", "name", read_label, FIELD(agent), label_expected},
-    {"agent", "cell", read_label, FIELD(cell), label_expected},
-    {"agent", "role", read_role, FIELD(observer), "voter or observer"},
-    {"agent", "state_dir", read_path, FIELD(state_dir), path_expected},
-    {"agent", "socket", read_socket, FIELD(socket),
+    {"agent", "name", value_label, FIELD(agent), label_expected},
+    {"agent", "cell", value_label, FIELD(cell), label_expected},
+    {"agent", "role", value_role, FIELD(observer), "voter or observer"},
+    {"agent", "state_dir", value_path, FIELD(state_dir), path_expected},
+    {"agent", "socket", value_socket, FIELD(socket),
      "a path that begins with /, of at most 102 bytes"},
-    {"agent", "seccomp", read_yes, FIELD(seccomp), "yes or no"},
-    {"cell", "listen", read_address, FIELD(listen), address_expected},
-    {"cell", "insecure", read_yes, FIELD(insecure), "yes or no"},
-    {"cell", "advertise", read_address, FIELD(advertise), address_expected},
-    {"cell", "session_ttl", read_ttl, FIELD(session_ttl_ns),
+    {"agent", "seccomp", value_yes, FIELD(seccomp), "yes or no"},
+    {"agent", "profile", value_profile, FIELD(profile), "standard or small"},
+    {"cell", "listen", value_address, FIELD(listen), address_expected},
+    {"cell", "insecure", value_yes, FIELD(insecure), "yes or no"},
+    {"cell", "advertise", value_address, FIELD(advertise), address_expected},
+    {"cell", "session_ttl", value_ttl, FIELD(session_ttl_ns),
      "a duration of 300ms to 1h (ms, s, m or h)"},
-    {"cell", "grace_period", read_grace, FIELD(grace_ns), "a duration of 0s to 1h (ms, s, m or h)"},
-    {"cell", "max_drift", read_percent, FIELD(max_drift_percent), "a percentage of 0% to 50%"},
-    {"cell", "protocol", read_protocol, FIELD(protocol), "3 or 4"},
-    {"tls", "ca", read_path, FIELD(tls_ca), path_expected},
-    {"tls", "cert", read_path, FIELD(tls_cert), path_expected},
-    {"tls", "key", read_path, FIELD(tls_key), path_expected},
-    {"http", "listen", read_http, FIELD(http_listen), http_expected},
-    {"http", "public", read_yes, FIELD(http_public), "yes or no"},
-    {"http", "show", read_show, FIELD(http_show), "figures, locks or holders"},
-    {"http", "advertise", read_page, FIELD(http_advertise),
+    {"cell", "grace_period", value_grace, FIELD(grace_ns),
+     "a duration of 0s to 1h (ms, s, m or h)"},
+    {"cell", "max_drift", value_percent, FIELD(max_drift_percent), "a percentage of 0% to 50%"},
+    {"cell", "protocol", value_protocol, FIELD(protocol), "3 or 4"},
+    {"tls", "ca", value_path, FIELD(tls_ca), path_expected},
+    {"tls", "cert", value_path, FIELD(tls_cert), path_expected},
+    {"tls", "key", value_path, FIELD(tls_key), path_expected},
+    {"http", "listen", value_http, FIELD(http_listen), http_expected},
+    {"http", "public", value_yes, FIELD(http_public), "yes or no"},
+    {"http", "show", value_show, FIELD(http_show), "figures, locks or holders"},
+    {"http", "advertise", value_page, FIELD(http_advertise),
      "http:// or https://, a host and a path, without a query"},
-    {"limits", "locks", read_locks, FIELD(limits.locks), "a number of 1 to 4194304"},
-    {"limits", "clients", read_clients, FIELD(limits.clients), "a number of 1 to 16383"},
-    {"limits", "handles", read_handles, FIELD(limits.handles), "a number of 1 to 16777216"},
-    {"limits", "blocks", read_blocks, FIELD(limits.blocks), "a number of 1 to 1048576"},
-    {"limits", "watches", read_watches, FIELD(limits.watches), "a number of 1 to 1048576"},
-    {"limits", "subuids", read_path, FIELD(subuids), path_expected},
+    {"limits", "locks", value_locks, FIELD(limits.locks), "a number of 1 to 4194304"},
+    {"limits", "clients", value_clients, FIELD(limits.clients), "a number of 1 to 16383"},
+    {"limits", "handles", value_handles, FIELD(limits.handles), "a number of 1 to 16777216"},
+    {"limits", "blocks", value_blocks, FIELD(limits.blocks), "a number of 1 to 1048576"},
+    {"limits", "watches", value_watches, FIELD(limits.watches), "a number of 1 to 1048576"},
+    {"limits", "holders", value_holders, FIELD(limits.holders), "a number of 1 to 65534"},
+    {"limits", "subuids", value_path, FIELD(subuids), path_expected},
 };
 
 enum { KEY_COUNT = sizeof(keys) / sizeof(keys[0]) };
 
+/* Returns the option of CMake without which this agent was built, and whose section this is; NULL:
+ * this agent has everything that the section needs. */
+static const char *lacking_option(const char *section)
+{
+#ifndef HF_HAVE_TLS
+    if (strcmp(section, "tls") == 0) {
+        return "HOLDFAST_TLS";
+    }
+#endif
+#ifndef HF_HAVE_HTTP
+    if (strcmp(section, "http") == 0) {
+        return "HOLDFAST_HTTP";
+    }
+#endif
+    (void)section;
+    return NULL;
+}
+
+const char *config_built_without(void)
+{
+    bool tls = lacking_option("tls") == NULL;
+    bool http = lacking_option("http") == NULL;
+    return tls && http ? "" : tls ? "HTTP" : http ? "TLS" : "TLS, HTTP";
+}
+
 static bool take_key(struct config_reading *reading, const struct key *key, const char *value)
 {
+    const char *option = lacking_option(key->section);
+    if (option != NULL) {
+        return wrong(reading,
+                     "[%s] %s: found it, expected no [%s]: this agent was built with -D%s=OFF",
+                     key->section, key->name, key->section, option);
+    }
     if (!key->read(value, (char *)reading->config + key->offset)) {
         return bad_value(reading, key->section, key->name, value, key->expected);
     }
@@ -365,6 +190,8 @@ static bool take_key(struct config_reading *reading, const struct key *key, cons
         reading->http_line = listen || reading->http_line == 0 ? reading->line : reading->http_line;
     } else if (key->offset == FIELD(listen)) {
         reading->listen_line = reading->line;
+    } else if (key->offset == FIELD(limits.holders) || key->offset == FIELD(limits.clients)) {
+        reading->holders_line = reading->line;
     }
     return true;
 }
@@ -493,7 +320,7 @@ static bool take_voter(struct config_reading *reading, const char *name, const c
         return wrong(reading, "[voters] %s: found one more, expected 1, 3, 5 or 7 voters", name);
     }
     struct config_voter *voter = &config->voters[config->voter_count];
-    if (!read_address(value, voter->address)) {
+    if (!value_address(value, voter->address)) {
         return bad_value(reading, "voters", name, value, address_expected);
     }
     if (config_is_anywhere(voter->address)) {
@@ -653,10 +480,21 @@ void config_defaults(struct config *config)
     config->max_drift_percent = 10;
     config->seccomp = true;
     config->protocol = WIRE_VERSION;
-    config->limits = (struct host_limits){
-        .locks = 131072, .clients = 4096, .handles = 1048576, .blocks = 16384, .watches = 1024};
+    config->profile = &profile_standard;
     config->namespace_count = 1;
     snprintf(config->namespaces[0].name, sizeof(config->namespaces[0].name), "%s", "default");
+}
+
+void config_finish_limits(struct config *config)
+{
+    const struct host_limits *chosen = &config->profile->host;
+    struct host_limits *limits = &config->limits;
+    limits->locks = limits->locks != 0 ? limits->locks : chosen->locks;
+    limits->clients = limits->clients != 0 ? limits->clients : chosen->clients;
+    limits->handles = limits->handles != 0 ? limits->handles : chosen->handles;
+    limits->blocks = limits->blocks != 0 ? limits->blocks : chosen->blocks;
+    limits->watches = limits->watches != 0 ? limits->watches : chosen->watches;
+    limits->holders = limits->holders != 0 ? limits->holders : chosen->holders;
 }
 
 /* Returns the index of the voter of that name; voter_count if there is none. */
@@ -741,7 +579,9 @@ static bool check_tls(struct config_reading *reading)
                                                    : "key");
     }
     const char *expected = given ? "tls+tcp:// everywhere, as there is a [tls]"
-                                 : "[tls] with ca, cert and key for tls+tcp://";
+                           : lacking_option("tls") != NULL
+                               ? "tcp://: this agent was built with -DHOLDFAST_TLS=OFF"
+                               : "[tls] with ca, cert and key for tls+tcp://";
     reading->line = reading->listen_line > 0 ? reading->listen_line : reading->voters_line;
     if (config->listen[0] != '\0' && config_is_tls(config->listen) != given) {
         return bad_value(reading, "cell", "listen", config->listen, expected);
@@ -795,6 +635,16 @@ static bool check_http(struct config_reading *reading)
                      "the agent answers everybody that can connect there");
 }
 
+/* Each client needs a holder id of its own. */
+static bool check_limits(struct config_reading *reading)
+{
+    const struct host_limits *limits = &reading->config->limits;
+    reading->line = reading->holders_line > 0 ? reading->holders_line : reading->line;
+    return limits->holders >= limits->clients ||
+           wrong(reading, "[limits] holders: found %u, expected at least %u, as many as `clients`",
+                 limits->holders, limits->clients);
+}
+
 static int by_name(const void *a, const void *b)
 {
     return strcmp(((const struct config_voter *)a)->name, ((const struct config_voter *)b)->name);
@@ -822,6 +672,10 @@ static bool check_whole(struct config_reading *reading)
     }
     if (!check_voters(reading) || !check_addresses(reading) || !check_tls(reading) ||
         !check_exposed(reading) || !check_http(reading)) {
+        return false;
+    }
+    config_finish_limits(config);
+    if (!check_limits(reading)) {
         return false;
     }
     if (config->grace_ns < 0) {

@@ -14,6 +14,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "config/profile.h"
 #include "core/host.h"
 #include "proto/message.h"
 #include "proto/region.h"
@@ -94,7 +95,9 @@ struct config {
     int64_t grace_ns;
     uint32_t max_drift_percent;
     uint32_t protocol; /* the newest version of the wire protocol that this agent uses */
-    struct host_limits limits;
+    const struct profile *profile;   /* the sizes of the tables that have no keys */
+    struct host_limits limits;       /* 0 until config_finish_limits(): the file does not have the
+                                    * key */
     char subuids[PATH_MAX];          /* a file in the format of /etc/subuid: io/subids.h */
     struct config_access everywhere; /* the rights in [agent] */
     uint32_t namespace_count;        /* namespaces[0] is "default" */
@@ -114,6 +117,12 @@ void config_defaults(struct config *config);
  * only voter. Sorts the voters by name. */
 void config_finish_voters(struct config *config);
 
+/* Takes the limits that are still 0 from the profile. */
+void config_finish_limits(struct config *config);
+
+/* Returns which parts this agent was built without: "" (it has all), or such as "TLS, HTTP". */
+const char *config_built_without(void);
+
 /* Reads and checks the file. On failure writes one line to error (CONFIG_ERROR_MAX bytes). */
 enum config_result config_read(struct config *config, const char *path, char *error)
     __attribute__((warn_unused_result));
@@ -132,9 +141,9 @@ const char *config_location(const struct config *config, const struct config_acc
                             char *out);
 
 /* Makes the configuration of --dev: a cell of one host. If state_dir is NULL, an environment
- * variable names the folder. */
-enum config_result config_dev(struct config *config, const char *state_dir, char *error)
-    __attribute__((warn_unused_result));
+ * variable names the folder. profile: its name; NULL: standard. */
+enum config_result config_dev(struct config *config, const char *state_dir, const char *profile,
+                              char *error) __attribute__((warn_unused_result));
 
 /* Returns whether the scheme of an address (SCHEME://HOST:PORT) is one with TLS. */
 bool config_is_tls(const char *address);

@@ -23,7 +23,8 @@ static size_t dev_state_dir(const char *given, char *out, size_t size)
     return (size_t)snprintf(out, size, "%s/%s", strcmp(here, "/") == 0 ? "" : here, given);
 }
 
-enum config_result config_dev(struct config *config, const char *state_dir, char *error)
+enum config_result config_dev(struct config *config, const char *state_dir, const char *profile,
+                              char *error)
 {
     char chosen[PATH_MAX];
     const char *runtime = getenv("XDG_RUNTIME_DIR");
@@ -34,6 +35,13 @@ enum config_result config_dev(struct config *config, const char *state_dir, char
     snprintf(config->agent, sizeof(config->agent), "%s", "dev");
     snprintf(config->cell, sizeof(config->cell), "%s", "dev");
     config_finish_voters(config);
+    config->profile = profile != NULL ? profile_find(profile) : &profile_standard;
+    if (config->profile == NULL) {
+        snprintf(error, CONFIG_ERROR_MAX, "--profile: found \"%.80s\", expected standard or small",
+                 profile);
+        return CONFIG_WRONG;
+    }
+    config_finish_limits(config);
     if (state_dir != NULL) {
         length = dev_state_dir(state_dir, chosen, sizeof(chosen));
     } else if (runtime != NULL && runtime[0] == '/') {

@@ -98,6 +98,8 @@ static void add_configuration(const struct agent *agent, struct hfi_facts_builde
     const struct config *config = &agent->config;
     add_text(builder, "version", HF_VERSION);
     add_text(builder, "role", agent->host_config.role);
+    add_text(builder, "profile", config->profile->name);
+    add_text(builder, "built_without", config_built_without());
     add_number(builder, "wire_version", WIRE_VERSION);
     add_number(builder, "pid", getpid());
     add_number(builder, "uid", agent->own);

@@ -18,6 +18,7 @@
 #include "driver/driver.h"
 #include "io/clock.h"
 #include "io/notify.h"
+#include "io/resident.h"
 #include "observe/facts.h"
 #include "observe/files.h"
 #include "observe/judge.h"
@@ -71,6 +72,7 @@ struct loop {
     struct turns turns;
     /* The state of the upkeep and of systemd's watchdog. */
     int64_t upkeep_ns;
+    int64_t trim_ns; /* when resident_trim() is due next; of a small agent */
     bool checkpoint_due;
     uint64_t idle_commits;     /* the number of commits at the last checkpoint */
     uint64_t seen_commits;     /* the number of commits at the last upkeep */
@@ -295,6 +297,17 @@ static void look_at_rate(struct agent *agent)
     driver_clock(agent->driver, beyond);
 }
 
+#define TRIM_EVERY_NS INT64_C(2000000000)
+
+/* A small agent unmaps the code that it does not use. */
+static void trim(struct agent *agent, int64_t now_ns)
+{
+    if (agent->config.profile == &profile_small && now_ns >= agent->loop->trim_ns) {
+        agent->loop->trim_ns = now_ns + TRIM_EVERY_NS;
+        resident_trim();
+    }
+}
+
 /* Does the upkeep, at most once in each quarter of session_ttl. The timer is not set for the
  * upkeep: it is done when the loop has woken for another reason, such as a renewal. */
 static void upkeep(struct agent *agent, int64_t now_ns)
@@ -314,6 +327,7 @@ static void upkeep(struct agent *agent, int64_t now_ns)
     users_look(agent, now_ns);
     web_look(agent, now_ns);
     judge_look(agent, now_ns);
+    trim(agent, now_ns);
     uint64_t commits = driver_commits(agent->driver);
     /* A checkpoint costs a flush or two, so it waits until no commit came since the last upkeep. */
     bool quiet = commits != agent->loop->idle_commits && commits == agent->loop->seen_commits;
@@ -686,6 +700,7 @@ static void log_serving(const struct agent *agent)
     log_unsigned(&line, "epoch", renewal_epoch(agent->renewal));
     log_unsigned(&line, "survivors", clients_survivors(agent));
     log_text(&line, "version", HF_VERSION);
+    log_text(&line, "profile", agent->config.profile->name);
     log_end(&line);
 }
 

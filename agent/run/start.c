@@ -49,17 +49,6 @@
 #include "serve/serve.h"
 #include "serve/users.h"
 
-enum {
-    REGISTERS_MAX = 1 << 22, /* lock names for which the quorum core has room */
-    AGENTS_MAX = 1024,
-    REQUESTS_MAX = 65536,
-    SHARES_MAX = 65536,
-    GOSSIP_AGENTS_MAX = 4096, /* sizes of gossip's tables; ITEMS and CHUNKS are for locks that are
-                               * held */
-    GOSSIP_ITEMS_MAX = 1 << 17,
-    GOSSIP_CHUNKS_MAX = 1 << 19,
-};
-
 /* A mapped block of zeroed memory. */
 struct block {
     void *memory;
@@ -266,14 +255,22 @@ static void fill_rules(struct agent *agent)
     memcpy(rules->voters, host->voters, sizeof(rules->voters));
 }
 
+/* Returns for how many lock names the quorum core has room. If the file gives more `locks` than the
+ * profile, a cell of one host can store that many, and as many that were in use before. */
+static uint32_t registers_max(const struct config *config)
+{
+    uint64_t wanted = (uint64_t)config->limits.locks * config->namespace_count * 2;
+    uint32_t most = profile_standard.quorum.registers;
+    uint32_t usual = config->profile->quorum.registers;
+    wanted = wanted < most ? wanted : most;
+    return wanted > usual ? (uint32_t)wanted : usual;
+}
+
 static void fill_quorum_config(const struct agent *agent, struct quorum_config *config)
 {
     const struct host_config *host = &agent->host_config;
     *config = (struct quorum_config){
-        .limits = {.registers = REGISTERS_MAX,
-                   .agents = AGENTS_MAX,
-                   .requests = REQUESTS_MAX,
-                   .shares = SHARES_MAX},
+        .limits = agent->config.profile->quorum,
         .membership = agent->meta.membership,
         .voter_count = host->voter_count,
         .self = host->self,
@@ -282,6 +279,7 @@ static void fill_quorum_config(const struct agent *agent, struct quorum_config *
         .grace_ns = host->grace_ns,
         .max_drift_percent = host->max_drift_percent,
     };
+    config->limits.registers = registers_max(&agent->config);
     memcpy(config->voters, host->voters, sizeof(config->voters));
     memcpy(config->store_id, agent->meta.store_id, sizeof(config->store_id));
     memcpy(config->advertise, agent->config.advertise, sizeof(config->advertise));
@@ -294,9 +292,7 @@ static void fill_quorum_config(const struct agent *agent, struct quorum_config *
 static bool map_gossip(struct agent *agent)
 {
     const struct host_config *host = &agent->host_config;
-    struct gossip_config config = {.limits = {.agents = GOSSIP_AGENTS_MAX,
-                                              .items = GOSSIP_ITEMS_MAX,
-                                              .chunks = GOSSIP_CHUNKS_MAX},
+    struct gossip_config config = {.limits = agent->config.profile->gossip,
                                    .self = host->agent,
                                    .voter = host->self != HOST_OBSERVER,
                                    .silent_ns = host->session_ttl_ns + host->grace_ns};
@@ -318,7 +314,7 @@ static int map_cores(struct agent *agent)
 {
     struct quorum_config config;
     bool voter = agent->host_config.self != HOST_OBSERVER;
-    uint32_t name_count = REGISTERS_MAX;
+    uint32_t name_count = registers_max(&agent->config);
     fill_quorum_config(agent, &config);
     const char *wrong = voter ? quorum_config_error(&config) : NULL;
     if (wrong != NULL) {
@@ -369,7 +365,9 @@ static int make_cores(struct agent *agent)
                     agent->config.state_dir, agent->meta.round);
     }
     if (!store_load(agent->store, &reader)) {
-        return fail(agent, AGENT_EXIT_SOFTWARE, "%s", store_error(agent->store));
+        bool small = agent->config.profile == &profile_small;
+        return fail(agent, AGENT_EXIT_SOFTWARE, "%s%s", store_error(agent->store),
+                    small ? " (profile small: with profile = standard there is more room)" : "");
     }
     quorum_set_commit(agent->quorum, agent->meta.commit);
     return AGENT_EXIT_OK;

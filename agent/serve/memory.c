@@ -233,7 +233,7 @@ static void remove_path(struct agent *agent, uint32_t space, enum remover_kind k
                         const char *path)
 {
     const struct hfi_region_sizes sizes = {.slot_count = agent->config.limits.locks,
-                                           .holder_count = HFI_HOLDER_AGENT,
+                                           .holder_count = agent->config.limits.holders + 1,
                                            .block_count = agent->config.limits.blocks};
     if (remover_remove(agent->remover, space, kind, path, hfi_region_size(&sizes)) ||
         agent->memory->removals_logged) {

@@ -109,7 +109,7 @@ static void identify(const struct agent *agent, uint32_t space, uint64_t incarna
 static struct hfi_region_sizes sizes_of(const struct agent *agent)
 {
     return (struct hfi_region_sizes){.slot_count = agent->config.limits.locks,
-                                     .holder_count = HFI_HOLDER_AGENT,
+                                     .holder_count = agent->config.limits.holders + 1,
                                      .block_count = agent->config.limits.blocks};
 }
 

@@ -65,6 +65,8 @@ START_TEST(defaults)
     ck_assert_uint_eq(config.limits.handles, 1048576);
     ck_assert_uint_eq(config.limits.blocks, 16384);
     ck_assert_uint_eq(config.limits.watches, 1024);
+    ck_assert_uint_eq(config.limits.holders, 65534);
+    ck_assert_ptr_eq(config.profile, &profile_standard);
     ck_assert_str_eq(config.subuids, "/etc/subuid");
     ck_assert_uint_eq(config.namespace_count, 1);
     ck_assert_str_eq(config.namespaces[0].name, "default");
@@ -142,7 +144,8 @@ static const struct {
     const char *expected;
 } wrongs[] = {
     {"nam = x\n", ":4: [agent] nam: found an unknown key, expected one of: name, cell, role, "
-                  "state_dir, socket, seccomp, users, groups, admins"},
+                  "state_dir, socket, seccomp, profile, users, groups, admins"},
+    {"profile = tiny\n", ":4: [agent] profile: found \"tiny\", expected standard or small"},
     {"seccomp = on\n", ":4: [agent] seccomp: found \"on\", expected yes or no"},
     {"name = b\n", ":4: [agent] name: found it twice"},
     {"n\x1b[2Jme = x\n", ":4: [agent] n?[2Jme: found an unknown key"},
@@ -173,6 +176,12 @@ static const struct {
     {"[limits]\nhandles = x\n", ":5: [limits] handles: found \"x\", expected"},
     {"[limits]\nblocks = 1048577\n", ":5: [limits] blocks: found"},
     {"[limits]\nwatches = 1s\n", ":5: [limits] watches: found"},
+    {"[limits]\nholders = 65535\n", ":5: [limits] holders: found"},
+    {"[limits]\nholders = 0\n", ":5: [limits] holders: found \"0\", expected a number of 1 to"},
+    {"[limits]\nclients = 9\nholders = 8\n",
+     ":6: [limits] holders: found 8, expected at least 9, as many as `clients`"},
+    {"profile = small\n[limits]\nclients = 512\n",
+     ":6: [limits] holders: found 511, expected at least 512, as many as `clients`"},
     {"[limits]\nfiles = 1\n", ":5: [limits] files: found an unknown key, expected one of: locks"},
     {"[voters]\nA = tcp://x:1\n", ":5: [voters] A: found no agent name"},
     {"[voters]\na = x:1\n", ":5: [voters] a: found \"x:1\", expected tcp://"},
@@ -388,6 +397,40 @@ START_TEST(where_it_may_listen)
 }
 END_TEST
 
+static void check_small(uint32_t locks)
+{
+    const struct host_limits *chosen = &profile_small.host;
+    ck_assert_ptr_eq(config.profile, &profile_small);
+    ck_assert_uint_eq(config.limits.locks, locks);
+    ck_assert_uint_eq(config.limits.clients, chosen->clients);
+    ck_assert_uint_eq(config.limits.handles, chosen->handles);
+    ck_assert_uint_eq(config.limits.blocks, chosen->blocks);
+    ck_assert_uint_eq(config.limits.watches, chosen->watches);
+    ck_assert_uint_eq(config.limits.holders, chosen->holders);
+}
+
+/* A key that is given counts more than the profile, wherever it stands in the file. */
+START_TEST(a_profile)
+{
+    ck_assert_int_eq(read_text("[agent]\nname = a\ncell = c\nprofile = small\n"), CONFIG_OK);
+    check_small(profile_small.host.locks);
+    ck_assert_int_eq(read_text("[agent]\nname = a\ncell = c\nprofile = small\n"
+                               "[limits]\nlocks = 5000\n"),
+                     CONFIG_OK);
+    check_small(5000);
+    ck_assert_int_eq(read_text("[limits]\nlocks = 5000\n"
+                               "[agent]\nname = a\ncell = c\nprofile = small\n"),
+                     CONFIG_OK);
+    check_small(5000);
+    ck_assert_int_eq(config_dev(&config, "/x", "small", error), CONFIG_OK);
+    check_small(profile_small.host.locks);
+    ck_assert_int_eq(config_dev(&config, "/x", NULL, error), CONFIG_OK);
+    ck_assert_uint_eq(config.limits.locks, 131072);
+    ck_assert_int_eq(config_dev(&config, "/x", "large", error), CONFIG_WRONG);
+    ck_assert_str_eq(error, "--profile: found \"large\", expected standard or small");
+}
+END_TEST
+
 /* A relative state_dir starts at the current folder. It becomes an absolute path, which the checks
  * of the folders above it need. */
 START_TEST(a_relative_state_dir)
@@ -396,14 +439,14 @@ START_TEST(a_relative_state_dir)
     char here[PATH_MAX];
     ck_assert_int_eq(chdir(suite_folder()), 0);
     ck_assert_ptr_nonnull(getcwd(here, sizeof(here)));
-    ck_assert_int_eq(config_dev(&config, "relative/", error), CONFIG_OK);
+    ck_assert_int_eq(config_dev(&config, "relative/", NULL, error), CONFIG_OK);
     snprintf(expected, sizeof(expected), "%s/relative", here);
     ck_assert_str_eq(config.state_dir, expected);
     snprintf(expected, sizeof(expected), "%s/relative/agent.sock", here);
     ck_assert_str_eq(config.socket, expected);
-    ck_assert_int_eq(config_dev(&config, "/x//", error), CONFIG_OK);
+    ck_assert_int_eq(config_dev(&config, "/x//", NULL, error), CONFIG_OK);
     ck_assert_str_eq(config.state_dir, "/x");
-    ck_assert_int_eq(config_dev(&config, "", error), CONFIG_WRONG);
+    ck_assert_int_eq(config_dev(&config, "", NULL, error), CONFIG_WRONG);
     ck_assert_ptr_nonnull(strstr(error, "found a path of 0 bytes"));
 }
 END_TEST
@@ -574,7 +617,7 @@ END_TEST
 
 START_TEST(dev)
 {
-    ck_assert_int_eq(config_dev(&config, "/tmp/x///", error), CONFIG_OK);
+    ck_assert_int_eq(config_dev(&config, "/tmp/x///", NULL, error), CONFIG_OK);
     ck_assert_str_eq(config.state_dir, "/tmp/x");
     ck_assert_str_eq(config.socket, "/tmp/x/agent.sock");
     ck_assert_str_eq(config.agent, "dev");
@@ -584,23 +627,23 @@ START_TEST(dev)
     ck_assert_uint_eq(rights(0, 50, 1), ADMIN);
     ck_assert_uint_eq(rights(0, 51, 1), 0);
     setenv("XDG_RUNTIME_DIR", "/run/user/7", 1);
-    ck_assert_int_eq(config_dev(&config, NULL, error), CONFIG_OK);
+    ck_assert_int_eq(config_dev(&config, NULL, NULL, error), CONFIG_OK);
     ck_assert_str_eq(config.state_dir, "/run/user/7/holdfast");
     unsetenv("XDG_RUNTIME_DIR");
     if (geteuid() == 0) {
-        ck_assert_int_eq(config_dev(&config, NULL, error), CONFIG_OK);
+        ck_assert_int_eq(config_dev(&config, NULL, NULL, error), CONFIG_OK);
         ck_assert_str_eq(config.state_dir, "/run/holdfast");
     } else {
-        ck_assert_int_eq(config_dev(&config, NULL, error), CONFIG_WRONG);
+        ck_assert_int_eq(config_dev(&config, NULL, NULL, error), CONFIG_WRONG);
         ck_assert_ptr_nonnull(strstr(error, "XDG_RUNTIME_DIR"));
     }
     char path[200];
     memset(path, 'x', sizeof(path) - 1);
     path[0] = '/';
     path[sizeof(path) - 1] = '\0';
-    ck_assert_int_eq(config_dev(&config, path, error), CONFIG_WRONG);
+    ck_assert_int_eq(config_dev(&config, path, NULL, error), CONFIG_WRONG);
     ck_assert_ptr_nonnull(strstr(error, "found a path of 199 bytes"));
-    ck_assert_int_eq(config_dev(&config, "", error), CONFIG_WRONG);
+    ck_assert_int_eq(config_dev(&config, "", NULL, error), CONFIG_WRONG);
 }
 END_TEST
 
@@ -618,6 +661,7 @@ int main(void)
                         (int)(sizeof(wrongs) / sizeof(wrongs[0])));
     tcase_add_test(files, where_it_may_listen);
     tcase_add_test(files, what_must_be_there);
+    tcase_add_test(files, a_profile);
     tcase_add_test(files, a_relative_state_dir);
     tcase_add_test(files, a_cell_of_three_and_its_observer);
     tcase_add_test(files, a_long_line_is_not_cut_silently);

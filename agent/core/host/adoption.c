@@ -25,7 +25,8 @@ const char *host_add_region(struct host *host, uint32_t index, const struct hfi_
         return "no such namespace, or it has a region already";
     }
     if (base->slot_count != host->config.limits.locks ||
-        base->block_count != host->config.limits.blocks || base->holder_count != HUB_HOLDER_IDS) {
+        base->block_count != host->config.limits.blocks ||
+        base->holder_count != hub_id_end(&host->config)) {
         return "its size is not the one that [limits] ask for";
     }
     struct hfi_region region = *base;

@@ -38,7 +38,7 @@ struct clients *clients_lay_out(struct arena *arena, const struct host_config *c
 {
     struct clients *clients = arena_take(arena, 1, sizeof(*clients));
     ARENA_TAKE(arena, clients, table, clients_capacity(config));
-    ARENA_TAKE(arena, clients, ids, HUB_HOLDER_IDS + 1);
+    ARENA_TAKE(arena, clients, ids, hub_id_end(config));
     if (clients != NULL) {
         clients->capacity = clients_capacity(config);
     }
@@ -47,7 +47,7 @@ struct clients *clients_lay_out(struct arena *arena, const struct host_config *c
 
 uint32_t client_of_id(const struct host *host, uint32_t id)
 {
-    if (id == 0 || id >= HUB_HOLDER_IDS || host->clients->ids[id].client == 0 ||
+    if (id == 0 || id >= hub_id_end(&host->config) || host->clients->ids[id].client == 0 ||
         host->clients->ids[id].client == ID_LEAVING) {
         return NONE;
     }
@@ -75,7 +75,7 @@ bool client_may_use_closed(const struct host *host, uint32_t client)
 /* Returns a bound: every region has a record for each id below it. */
 static uint32_t id_limit(const struct host *host)
 {
-    uint32_t limit = HUB_HOLDER_IDS;
+    uint32_t limit = hub_id_end(&host->config);
     for (uint32_t i = 0; i < host->config.namespace_count; i++) {
         if (space_is_used(host, i) && space_region(host, i)->holder_count < limit) {
             limit = space_region(host, i)->holder_count;
@@ -188,7 +188,8 @@ static uint32_t client_new(struct host *host)
 bool host_load_survivor(struct host *host, uint32_t client, uint32_t holder, uint64_t nonce,
                         const struct host_peer *peer)
 {
-    if (holder == 0 || holder >= HUB_HOLDER_IDS || host->clients->ids[holder].client != 0) {
+    if (holder == 0 || holder >= hub_id_end(&host->config) ||
+        host->clients->ids[holder].client != 0) {
         return false;
     }
     uint32_t index = client_of_id(host, client);
@@ -301,7 +302,8 @@ void client_connected(struct host *host, const struct host_event *event,
 
 void client_forgotten(struct host *host, uint32_t id)
 {
-    for (uint32_t i = 0; id != 0 && id < HUB_HOLDER_IDS && i < HUB_HOLDER_IDS; i++) {
+    uint32_t end = hub_id_end(&host->config);
+    for (uint32_t i = 0; id != 0 && id < end && i < end; i++) {
         if (host->clients->ids[id].client != ID_LEAVING) {
             return;
         }

@@ -85,6 +85,7 @@ struct host *host_init(void *memory, const struct host_config *config, struct na
     struct arena arena = {.base = memory};
     HF_CHECK(config->namespace_count >= 1 && config->namespace_count <= HOST_NAMESPACES_MAX);
     HF_CHECK(config->limits.clients >= 1 && config->limits.clients <= HUB_HOLDER_IDS / 4);
+    HF_CHECK(config->limits.holders <= HOST_HOLDERS_MAX);
     struct host *host = lay_out(&arena, config);
     host->config = *config;
     host->names = names;

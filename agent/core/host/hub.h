@@ -62,6 +62,12 @@ enum {
     HUB_WALK_PIECE = HUB_WALK_MAX / HUB_PIECES_MAX,
 };
 
+/* Returns the lowest number above all holder ids. */
+static inline uint32_t hub_id_end(const struct host_config *config)
+{
+    return config->limits.holders != 0 ? config->limits.holders + 1 : HUB_HOLDER_IDS;
+}
+
 /* Names a lock by its namespace and its slot in that namespace's region. */
 struct lock_ref {
     uint32_t space;

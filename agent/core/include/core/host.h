@@ -40,6 +40,7 @@ enum {
     HOST_TO_AGENT = UINT32_MAX, /* host_send.to: the agent that message.to names */
     HOST_NO_RELAY = 0xff,
     HOST_REQUESTS_MAX = 65535,
+    HOST_HOLDERS_MAX = 65534,
     HOST_DELAYS_MAX = 16384,
     /* the most handles whose lock-delays one step counts */
     HOST_DELAYS_PIECE = 16384,
@@ -54,6 +55,9 @@ struct host_limits {
     /* The most unanswered requests to the quorum, at most HOST_REQUESTS_MAX. 0: as many as there
      * are locks, but at most HOST_REQUESTS_MAX. A request that finds no room is sent later. */
     uint32_t requests;
+    /* Holder ids, at most HOST_HOLDERS_MAX: each region has a cache line for each of them. 0:
+     * HOST_HOLDERS_MAX. */
+    uint32_t holders;
 };
 
 struct host_config {
