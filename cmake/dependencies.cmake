@@ -1,7 +1,7 @@
 # What the project links, found through pkg-config. Targets to link:
 #   PkgConfig::MSGPACK PkgConfig::UV PkgConfig::INIH PkgConfig::SQLITE PkgConfig::SECCOMP,
 #   PkgConfig::CHECK (tests),
-#   PkgConfig::SYSTEMD (only where HF_HAVE_SYSTEMD is set), hf_nng (without pkg-config).
+#   hf_nng (without pkg-config).
 find_package(PkgConfig)
 set(hf_missing "")
 if(NOT PKG_CONFIG_FOUND)
@@ -44,16 +44,19 @@ find_path(NNG_INCLUDE_DIR nng/nng.h)
 find_library(NNG_LIBRARY NAMES nng)
 # The library that NNG uses for TLS: the agent checks certificates with it before it gives them to
 # NNG.
-find_library(MBEDX509_LIBRARY NAMES mbedx509)
-find_library(MBEDCRYPTO_LIBRARY NAMES mbedcrypto)
-if(NOT MBEDX509_LIBRARY OR NOT MBEDCRYPTO_LIBRARY)
-    list(APPEND hf_missing mbedtls)
+set(HF_TLS_LIBRARIES "")
+if(HOLDFAST_TLS)
+    find_library(MBEDX509_LIBRARY NAMES mbedx509)
+    find_library(MBEDCRYPTO_LIBRARY NAMES mbedcrypto)
+    set(HF_TLS_LIBRARIES ${MBEDX509_LIBRARY} ${MBEDCRYPTO_LIBRARY})
+    if(NOT MBEDX509_LIBRARY OR NOT MBEDCRYPTO_LIBRARY)
+        list(APPEND hf_missing "mbedtls (or -DHOLDFAST_TLS=OFF)")
+    endif()
 endif()
 if(NNG_INCLUDE_DIR AND NNG_LIBRARY)
     add_library(hf_nng INTERFACE)
     target_include_directories(hf_nng SYSTEM INTERFACE ${NNG_INCLUDE_DIR})
-    target_link_libraries(hf_nng INTERFACE ${NNG_LIBRARY} ${MBEDX509_LIBRARY}
-        ${MBEDCRYPTO_LIBRARY})
+    target_link_libraries(hf_nng INTERFACE ${NNG_LIBRARY} ${HF_TLS_LIBRARIES})
 else()
     list(APPEND hf_missing nng)
 endif()
@@ -64,10 +67,6 @@ if(hf_missing)
             "./dev build installs all of it (the file `packages` lists the Debian packages), "
             "then configures and builds.")
 endif()
-
-# For messages to systemd (ready, watchdog). The agent also runs without it.
-pkg_search_module(SYSTEMD QUIET IMPORTED_TARGET libsystemd)
-set(HF_HAVE_SYSTEMD ${SYSTEMD_FOUND})
 
 # Probes for tracers (proto/probe.h); without the header there are none.
 include(CheckIncludeFile)

@@ -18,8 +18,11 @@ target_compile_options(hf_flags_common INTERFACE
 if(HF_HAVE_SDT)
     target_compile_definitions(hf_flags_common INTERFACE HF_HAVE_SDT=1)
 endif()
-if(HF_HAVE_SYSTEMD)
-    target_compile_definitions(hf_flags_common INTERFACE HF_HAVE_SYSTEMD=1)
+if(HOLDFAST_TLS)
+    target_compile_definitions(hf_flags_common INTERFACE HF_HAVE_TLS=1)
+endif()
+if(HOLDFAST_HTTP)
+    target_compile_definitions(hf_flags_common INTERFACE HF_HAVE_HTTP=1)
 endif()
 
 # Hardening. FORTIFY_SOURCE stays off under the sanitizers, which check the same and more. The
