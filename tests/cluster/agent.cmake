@@ -3,7 +3,7 @@ if(TARGET holdfastd)
     foreach(name hostile daemon flood rubbish borrowed closer shared_memory spoilt begun_anew account
                  life costly page_never_comes pidfds rings sleepers subuids
                  mappings kept_locks own_folder remover unread which_agent guard_deaths why users ended
-                 leftovers)
+                 leftovers small)
         add_cluster_test(${name})
     endforeach()
     target_link_libraries(test_cluster_hostile PRIVATE hf_proto)
@@ -26,6 +26,7 @@ if(TARGET holdfastd)
     target_link_libraries(test_cluster_unread PRIVATE hf_proto)
     target_link_libraries(test_cluster_borrowed PRIVATE hf_proto)
     set_tests_properties(cluster_page_never_comes cluster_kept_locks cluster_own_folder
+        cluster_small
         PROPERTIES
         SKIP_RETURN_CODE 77)
     target_link_libraries(test_cluster_daemon PRIVATE hf_agent_io)
