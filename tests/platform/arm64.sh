@@ -36,7 +36,7 @@ declare -A UNABLE=(
 
 # Parts that tests leave out by themselves when they notice the emulation.
 PARTS=(
-    "lib_calls, lib_rings, cluster_traps, cluster_exclusion: what the child of a fork is told: qemu \
+    "lib_calls, lib_failure, lib_rings, cluster_traps, cluster_exclusion: what the child of a fork is told: qemu \
 takes MADV_WIPEONFORK and does nothing"
     "region_file: holes that are filled: qemu takes MADV_POPULATE_WRITE and does nothing"
     "cli_lock: orphans that are waited for, and signals that the command is started to ignore: qemu \
