@@ -117,6 +117,25 @@ static void await_gone(const char *path)
     }
 }
 
+/* Writes the path of a folder that could be one of another store, number `number`. */
+static void name_one(unsigned number, char path[256])
+{
+    snprintf(path, 256, "/dev/shm/holdfast.%s.host-a.%032x", cell, number);
+}
+
+/* Makes such a folder, with a region and no lease page, as old as an hour. */
+static void make_one(unsigned number, char path[256])
+{
+    char part[300];
+    const struct timespec old[2] = {{.tv_sec = time(NULL) - 3600}, {.tv_sec = time(NULL) - 3600}};
+    name_one(number, path);
+    snprintf(part, sizeof(part), "%s/default.0123456789abcdef", path);
+    REQUIRE(mkdir(path, 0700) == 0 && mkdir(part, 0700) == 0, "mkdir");
+    snprintf(part, sizeof(part), "%s/default.0123456789abcdef/region", path);
+    close(open(part, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+    REQUIRE(is_there(part) && utimensat(AT_FDCWD, path, old, 0) == 0, "%s", part);
+}
+
 /* Runs `holdfast doctor`. Returns its output. */
 static const char *doctor(void)
 {
@@ -174,22 +193,31 @@ START_TEST(the_folder_of_another_time_namespace_stays)
 }
 END_TEST
 
-/* The other agent has the same names. It is stopped, and its lease is long over. */
+/* The other agent has the same names. It is stopped, and its lease is long over, so only its
+ * flock(2) on the folder keeps the folder. A folder without such a lock goes in the same looks. */
 START_TEST(the_folder_of_an_agent_that_lives_stays)
 {
     struct agent_process stopped = {.pid = 0};
+    struct stat before;
+    struct stat after;
+    char other[256];
     create(&stopped, SMALL, GRACE_MS);
     agent_start(&stopped);
     agent_memory_path(&stopped, left, sizeof(left));
-    create(&agent, SMALL, GRACE_MS);
-    agent_start(&agent);
     agent_pause(&stopped);
-    sleep_ms(TTL_MS + GRACE_MS + DELAY_MS + TTL_MS);
-    ck_assert(is_there(left));
+    sleep_ms((deadline_left() - boottime_now()) / MS + GRACE_MS + DELAY_MS + 1);
+    ck_assert_int_eq(stat(left, &before), 0);
+    make_one(1, other);
+    create(&agent, SMALL, GRACE_MS);
+    agent_start(&agent); /* it makes looks at its start until nothing is left that may go */
+    await_gone(other);
+    ck_assert_int_eq(stat(left, &after), 0);
+    ck_assert_uint_eq(after.st_nlink, before.st_nlink); /* the folders of the regions are there */
+    ck_assert_uint_eq(agent_logged(&agent, "event=leftover_removed"), 1);
+    ck_assert_uint_eq(agent_logged(&agent, left), 0);
     agent_continue(&stopped);
     sleep_ms(TTL_MS);
     ck_assert(is_there(left) && agent_takes_connections(&stopped));
-    ck_assert_uint_eq(agent_logged(&agent, "leftover_removed"), 0);
     agent_destroy(&agent);
     agent_destroy(&stopped);
 }
@@ -235,25 +263,6 @@ START_TEST(a_start_during_the_removal)
 END_TEST
 
 /* ---- folders that others made ---- */
-
-/* Writes the path of a folder that could be one of another store, number `number`. */
-static void name_one(unsigned number, char path[256])
-{
-    snprintf(path, 256, "/dev/shm/holdfast.%s.host-a.%032x", cell, number);
-}
-
-/* Makes such a folder, with a region and no lease page, as old as an hour. */
-static void make_one(unsigned number, char path[256])
-{
-    char part[300];
-    const struct timespec old[2] = {{.tv_sec = time(NULL) - 3600}, {.tv_sec = time(NULL) - 3600}};
-    name_one(number, path);
-    snprintf(part, sizeof(part), "%s/default.0123456789abcdef", path);
-    REQUIRE(mkdir(path, 0700) == 0 && mkdir(part, 0700) == 0, "mkdir");
-    snprintf(part, sizeof(part), "%s/default.0123456789abcdef/region", path);
-    close(open(part, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
-    REQUIRE(is_there(part) && utimensat(AT_FDCWD, path, old, 0) == 0, "%s", part);
-}
 
 START_TEST(only_what_is_surely_left_over_goes)
 {
