@@ -116,6 +116,7 @@ static const struct key keys[] = {
     {"agent", "socket", value_socket, FIELD(socket),
      "a path that begins with /, of at most 102 bytes"},
     {"agent", "seccomp", value_yes, FIELD(seccomp), "yes or no"},
+    {"agent", "log_level", value_log_level, FIELD(log_debug), "info or debug"},
     {"agent", "profile", value_profile, FIELD(profile), "standard or small"},
     {"cell", "listen", value_address, FIELD(listen), address_expected},
     {"cell", "insecure", value_yes, FIELD(insecure), "yes or no"},

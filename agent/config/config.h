@@ -70,7 +70,8 @@ enum config_show {
 struct config {
     bool dev;
     bool observer;
-    bool seccomp; /* whether a filter of system calls is to be installed */
+    bool seccomp;   /* whether a filter of system calls is to be installed */
+    bool log_debug; /* whether the log has the lines of level debug */
     char agent[HFI_LABEL_MAX + 1];
     char cell[HFI_LABEL_MAX + 1];
     char state_dir[PATH_MAX];

@@ -226,6 +226,12 @@ bool value_yes(const char *value, void *out)
     return strcmp(value, "yes") == 0 || strcmp(value, "no") == 0;
 }
 
+bool value_log_level(const char *value, void *out)
+{
+    *(bool *)out = strcmp(value, "debug") == 0;
+    return strcmp(value, "debug") == 0 || strcmp(value, "info") == 0;
+}
+
 bool value_role(const char *value, void *out)
 {
     *(bool *)out = strcmp(value, "observer") == 0;

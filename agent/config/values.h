@@ -37,6 +37,8 @@ bool value_page(const char *value, void *out);
 bool value_show(const char *value, void *out);
 /* bool */
 bool value_yes(const char *value, void *out);
+/* bool: whether the level is debug */
+bool value_log_level(const char *value, void *out);
 /* bool: whether it is an observer */
 bool value_role(const char *value, void *out);
 

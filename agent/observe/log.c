@@ -16,12 +16,18 @@ enum { ESCAPED_MAX = HFI_UTF8_MAX * 4 + 1 };
 
 static int log_fd = STDERR_FILENO;
 static bool log_with_time;
+static enum log_level log_least = LOG_LEVEL_INFO;
 static struct log_missing missing;
 
 void log_open(int fd, bool with_time)
 {
     log_fd = fd;
     log_with_time = with_time;
+}
+
+void log_set_level(enum log_level least)
+{
+    log_least = least;
 }
 
 void log_open_stderr(void)
@@ -72,9 +78,9 @@ void log_leave_out(void)
 
 void log_begin(struct log_line *line, enum log_level level, const char *event)
 {
-    static const char *const names[] = {"info", "warn", "error"};
+    static const char *const names[] = {"debug", "info", "warn", "error"};
     line->used = 0;
-    line->silent = false;
+    line->silent = level < log_least;
     if (log_with_time) {
         struct timespec now;
         struct tm parts;
@@ -98,8 +104,11 @@ void log_begin_limited(struct log_line *line, enum log_level level, const char *
 {
     static const struct log_rate rate = {.interval_ns = LOG_INTERVAL_MS * INT64_C(1000000),
                                          .burst = LOG_BURST};
-    uint32_t count = log_limit_add(limit, &rate, now_ns);
     log_begin(line, level, event);
+    if (line->silent) {
+        return;
+    }
+    uint32_t count = log_limit_add(limit, &rate, now_ns);
     if (count == 0) {
         line->silent = true;
         missing.left_out++;

@@ -2,7 +2,7 @@
  * The agent's log: one line per event on standard error, as key=value pairs that both people and
  * programs read. docs/LOG.md lists all events.
  *
- *   level=info event=client_connected client=3 pid=4711 uid=1000 command="sh -c make"
+ *   level=info event=lock_opened lock="my lock" namespace=default slot=7 number=0
  *
  * Values that are not plain words are quoted. In quotes, \" \\ \n \t and \xHH stand for bytes that
  * would break the line, that are not UTF-8, or that are invisible. A line is one write of at most
@@ -26,7 +26,8 @@
 
 enum { LOG_LINE_MAX = 2048 };
 
-enum log_level { LOG_LEVEL_INFO = 0, LOG_LEVEL_WARN, LOG_LEVEL_ERROR };
+/* LOG_LEVEL_DEBUG: lines that every call of `holdfast` causes. */
+enum log_level { LOG_LEVEL_DEBUG = 0, LOG_LEVEL_INFO, LOG_LEVEL_WARN, LOG_LEVEL_ERROR };
 
 struct log_line {
     size_t used;
@@ -43,6 +44,10 @@ enum { LOG_BURST = 50, LOG_INTERVAL_MS = 200 };
 void log_open(int fd, bool with_time);
 /* Sends lines to standard error. They begin with the time unless journald reads them. */
 void log_open_stderr(void);
+
+/* From now on no lines below that level are written. Nothing counts them as missing, and no limit
+ * counts them. Without this call the level is LOG_LEVEL_INFO. */
+void log_set_level(enum log_level least);
 
 /* For display: the lines since the start that were not written. left_out: because of a limit; lost:
  * because nobody read the log fast enough, or a write failed. */

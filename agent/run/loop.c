@@ -45,6 +45,8 @@ enum {
                                       * quiet moment */
     START_ROUNDS_MAX = 1000,
     TURN_SLOW_PART = 20,   /* a turn longer than session_ttl divided by this is logged */
+    STOP_PART = 20,        /* after SIGCONT, a wake-up later than session_ttl divided by this is
+                            * logged as a stall */
     RESIGN_MS = 1000,      /* how long an orderly end waits for other voters to take over this
                             * voter's partitions */
     SUSPECT_MS = 50,       /* after a longer turn the keeper looks whether a client held up the
@@ -89,8 +91,9 @@ struct loop {
     struct log_limit stall_limit;
 };
 
-/* Set by the handler of SIGCONT: this process was stopped and goes on. A stop shows in no other
- * way. */
+/* Set by the handler of SIGCONT: this process may have been stopped, and goes on. A short stop
+ * shows in no other way. But SIGCONT may also come to a process that runs: systemd sends it after
+ * SIGTERM. */
 static volatile sig_atomic_t continued;
 
 static void on_continue(int number)
@@ -121,6 +124,24 @@ static void on_stalled(void *arg, int64_t turn_ns)
     note_stall(arg, "turn", turn_ns);
 }
 
+/* If this process may have been stopped, lets the driver react, and returns true. late_ns: how late
+ * the timer woke the loop. Only a stop that cost time is logged and counted. Without SIGCONT that
+ * is a third of session_ttl, because a busy machine also wakes processes late. */
+static bool react_to_stop(struct agent *agent, int64_t late_ns)
+{
+    int64_t ttl_ns = agent->config.session_ttl_ns;
+    bool signalled = continued;
+    if (!signalled && late_ns <= ttl_ns / 3) {
+        return false;
+    }
+    continued = 0;
+    if (late_ns > ttl_ns / (signalled ? STOP_PART : 3)) {
+        note_stall(agent, "late", late_ns);
+    }
+    driver_stalled(agent->driver);
+    return true;
+}
+
 void agent_turn(struct agent *agent, enum turn_part part)
 {
     turns_part(&agent->loop->turns, part);
@@ -133,9 +154,7 @@ void agent_turn(struct agent *agent, enum turn_part part)
     int64_t late_ns = agent->loop->armed_ns == INT64_MAX
                           ? 0
                           : agent->loop->turn_ns - agent->loop->armed_ns;
-    if (continued || late_ns > agent->config.session_ttl_ns / 3) {
-        note_stall(agent, "late", late_ns > 0 ? late_ns : 0);
-        driver_stalled(agent->driver);
+    if (react_to_stop(agent, late_ns)) {
         late_ns = 0;
     }
     driver_turn(agent->driver, agent->loop->turn_ns - (late_ns > 0 ? late_ns : 0));

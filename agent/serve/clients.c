@@ -175,7 +175,7 @@ static void log_connected(struct agent *agent, const struct host_action *action,
                           const struct peer *peer)
 {
     struct log_line line;
-    log_begin_limited(&line, LOG_LEVEL_INFO, "client_connected", &agent->clients->limit,
+    log_begin_limited(&line, LOG_LEVEL_DEBUG, "client_connected", &agent->clients->limit,
                       clock_boottime_ns());
     log_unsigned(&line, "client", action->client);
     log_number(&line, "pid", peer->pid);

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -716,6 +717,58 @@ START_TEST(the_service_manager_is_told)
 }
 END_TEST
 
+/* systemd sends SIGCONT after SIGTERM, and `timeout` sends it as well. The agent logs a stall only
+ * if it lost time. */
+START_TEST(sigcont_alone_is_no_stall)
+{
+    enum {
+        STOP_MS = 3000
+    }; /* longer than until the next renewal, and a twentieth of session_ttl */
+    agent_create(&agent, NULL);
+    agent_start(&agent);
+    for (unsigned i = 0; i < 5; i++) {
+        agent_continue(&agent);
+        hf_disconnect(connect_to(&agent)); /* the agent's next turn sees the signal */
+    }
+    ck_assert_uint_eq(agent_logged(&agent, "event=stalled"), 0);
+    agent_pause(&agent);
+    sleep_ms(STOP_MS);
+    agent_continue(&agent);
+    await_log("event=stalled", 1);
+    agent_continue(&agent); /* first, so that the turn of SIGTERM is sure to see it */
+    ck_assert_int_eq(kill(agent.pid, SIGTERM), 0);
+    int status = wait_for(agent.pid);
+    agent.pid = 0;
+    ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    ck_assert_uint_eq(agent_logged(&agent, "event=stalled"), 1);
+    agent_destroy(&agent);
+}
+END_TEST
+
+/* Calls of `holdfast` leave no line in the log, unless the configuration asks for them. */
+START_TEST(calls_are_in_the_log_if_wanted)
+{
+    static const char *const levels[] = {"", "log_level = debug\n"};
+    char text[512];
+    char command[300];
+    snprintf(text, sizeof(text),
+             "[agent]\nname = a\ncell = calls\nstate_dir = %%D/state\nsocket = %%D/agent.sock\n%s",
+             levels[_i]);
+    agent_create(&agent, text);
+    agent_start(&agent);
+    unsigned before = agent_logged(&agent, "level=");
+    snprintf(command, sizeof(command), "%s -s %s lock x -- true", binary_path("holdfast"),
+             agent.socket);
+    for (unsigned i = 0; i < 3; i++) {
+        ck_assert_int_eq(system(command), 0);
+    }
+    ck_assert_uint_eq(agent_logged(&agent, "level="), before + (_i == 0 ? 0 : 3));
+    ck_assert_uint_eq(agent_logged(&agent, "level=debug event=client_connected client="),
+                      _i == 0 ? 0 : 3);
+    agent_destroy(&agent);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("daemon");
@@ -729,6 +782,8 @@ int main(void)
     tcase_add_test(ends, a_second_agent_is_refused);
     tcase_add_test(ends, a_dead_socket_is_replaced_a_file_is_not);
     tcase_add_test(ends, nothing_is_open_to_others);
+    tcase_add_test(ends, sigcont_alone_is_no_stall);
+    tcase_add_loop_test(ends, calls_are_in_the_log_if_wanted, 0, 2);
     tcase_add_test(ends, the_service_manager_is_told);
     tcase_add_test(ends, a_hold_outlives_the_agent);
     tcase_add_test(ends, too_late_is_a_new_session);

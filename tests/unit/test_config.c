@@ -144,9 +144,10 @@ static const struct {
     const char *expected;
 } wrongs[] = {
     {"nam = x\n", ":4: [agent] nam: found an unknown key, expected one of: name, cell, role, "
-                  "state_dir, socket, seccomp, profile, users, groups, admins"},
+                  "state_dir, socket, seccomp, log_level, profile, users, groups, admins"},
     {"profile = tiny\n", ":4: [agent] profile: found \"tiny\", expected standard or small"},
     {"seccomp = on\n", ":4: [agent] seccomp: found \"on\", expected yes or no"},
+    {"log_level = warn\n", ":4: [agent] log_level: found \"warn\", expected info or debug"},
     {"name = b\n", ":4: [agent] name: found it twice"},
     {"n\x1b[2Jme = x\n", ":4: [agent] n?[2Jme: found an unknown key"},
     {"kkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkk"

@@ -35,15 +35,38 @@ static const char *written(void)
 START_TEST(a_line_is_words_and_numbers)
 {
     struct log_line line;
-    log_begin(&line, LOG_LEVEL_INFO, "client_connected");
+    log_begin(&line, LOG_LEVEL_INFO, "client_known");
     log_unsigned(&line, "client", 3);
     log_number(&line, "pid", -1);
     log_text(&line, "who", "sh");
     log_seconds(&line, "left", 1500000000);
     log_seconds(&line, "past", -1);
     log_end(&line);
-    ck_assert_str_eq(written(), "level=info event=client_connected client=3 pid=-1 who=sh "
+    ck_assert_str_eq(written(), "level=info event=client_known client=3 pid=-1 who=sh "
                                 "left=1.500 past=0.000\n");
+}
+END_TEST
+
+/* Without log_set_level(), lines of level debug are not written, not counted as missing, and use up
+ * no limit. */
+START_TEST(debug_is_written_if_wanted)
+{
+    struct log_line line;
+    struct log_limit limit = {0};
+    struct log_missing before = log_missing();
+    for (unsigned i = 0; i <= LOG_BURST; i++) {
+        log_begin_limited(&line, LOG_LEVEL_DEBUG, "x", &limit, 1);
+        log_end(&line);
+        log_simple(LOG_LEVEL_DEBUG, "y", "no");
+    }
+    log_simple(LOG_LEVEL_INFO, "z", "yes");
+    ck_assert_str_eq(written(), "level=info event=z text=yes\n");
+    ck_assert_uint_eq(log_missing().left_out, before.left_out);
+    log_set_level(LOG_LEVEL_DEBUG);
+    log_begin_limited(&line, LOG_LEVEL_DEBUG, "x", &limit, 1);
+    log_end(&line);
+    log_set_level(LOG_LEVEL_INFO);
+    ck_assert_str_eq(written(), "level=debug event=x\n");
 }
 END_TEST
 
@@ -166,6 +189,7 @@ int main(void)
     TCase *lines = tcase_create("lines");
     tcase_add_checked_fixture(lines, set_up, tear_down);
     tcase_add_test(lines, a_line_is_words_and_numbers);
+    tcase_add_test(lines, debug_is_written_if_wanted);
     tcase_add_test(lines, what_would_break_a_line_is_escaped);
     tcase_add_test(lines, a_line_is_cut_but_stays_one);
     tcase_add_test(lines, a_flood_is_cut_and_counted);
