@@ -30,6 +30,7 @@
 #include "observe/log.h"
 #include "peers/peers.h"
 #include "proto/check.h"
+#include "run/certificates.h"
 #include "run/folders.h"
 #include "run/loop.h"
 #include "run/start.h"
@@ -42,7 +43,8 @@ static const char help[] =
     "  holdfastd --config FILE --check-config\n"
     "                                       only check FILE, and the folders in it that exist:\n"
     "                                       exit with 0 if all is good, 78 if FILE is not, 69 if\n"
-    "                                       a folder or a file of [tls] is not\n"
+    "                                       a folder or a file of [tls] is not, or a certificate\n"
+    "                                       has ended\n"
     "\n"
     "  holdfastd --config FILE --rejoin [--undo] --yes\n"
     "                                       let this voter start over with an empty store.\n"
@@ -300,6 +302,7 @@ static void warn_of_unknown(struct config *config, const char *path)
 static int configure(const struct command_line *line, struct agent *agent, char **arguments)
 {
     struct config *config = &agent->config;
+    struct peers_tls_times times;
     char error[CONFIG_ERROR_MAX];
     enum config_result result = line->dev
                                     ? config_dev(config, line->state_dir, line->profile, error)
@@ -312,12 +315,13 @@ static int configure(const struct command_line *line, struct agent *agent, char 
     }
     if (!line->check_only && !line->rejoin) {
         log_open_stderr();
+        log_set_level(config->log_debug ? LOG_LEVEL_DEBUG : LOG_LEVEL_INFO);
         agent_raise_limits();
         load_subids(config);
         confine(agent, arguments);
         await_names(agent);
     }
-    if (!peers_check_tls(config, error)) { /* NNG may start threads here */
+    if (!peers_check_tls(config, &times, error)) { /* NNG may start threads here */
         /* Not AGENT_EXIT_CONFIG: the files may be right a moment later, because a program may be
          * replacing them one by one. */
         fprintf(stderr, "holdfastd: %s: [tls]: %s\n", line->config, error);
@@ -325,6 +329,9 @@ static int configure(const struct command_line *line, struct agent *agent, char 
     }
     if (line->check_only && !folders_check(agent)) {
         fprintf(stderr, "holdfastd: %s\n", agent->error);
+        return AGENT_EXIT_UNAVAILABLE;
+    }
+    if (line->check_only && !certificates_check(&times, line->config)) {
         return AGENT_EXIT_UNAVAILABLE;
     }
     if (line->check_only) {

@@ -11,9 +11,6 @@
 enum {
     PARTITIONS = 256,
     PPM_OF_PERCENT = 10000,
-    DAY_S = 86400,
-    TLS_SOON_DAYS = 30,
-    TLS_URGENT_DAYS = 3,
 };
 
 /* in seconds: the longest time that is shown; a longer time is shown as this one */
@@ -426,20 +423,38 @@ static void look_at_tls_files(struct doctor *doctor)
                   "restart the agent, because it would not start");
 }
 
-/* Reports certificates that are not valid yet by this host's clock. Handshakes fail because of this
- * host's check, although other hosts may accept the certificates. */
-static void look_at_tls_begin(struct doctor *doctor, int64_t early_s)
+/* Adds the agent's judgement of its certificates. Returns false if it has nothing against them. */
+static bool look_at_certificates(struct doctor *doctor)
 {
-    char left[TEXT_DURATION_SIZE];
-    int64_t left_ns = (early_s < FOREVER_S ? early_s : FOREVER_S) * 1000000000;
-    struct finding *finding = doctor_find(
-        doctor, FINDING_ERROR, "tls", NULL,
-        "by this host's clock a certificate is not valid yet, for %s",
-        text_duration(left, left_ns));
+    static const struct {
+        const char *name;
+        enum finding_level level;
+        const char *expected;
+        const char *remedy;
+    } known[] = {
+        {"certificate_over", FINDING_ERROR, "certificates that are valid now",
+         "see whether this host's clock is right (date); issue a new certificate (docs/TLS.md), "
+         "put it in place of the old one: the agent reads it within minutes, or at systemctl "
+         "reload holdfastd"},
+        {"certificate_early", FINDING_ERROR, "certificates that are valid now",
+         "set this host's clock (date), or that of the machine where the certificate was made, "
+         "and make a new certificate (docs/TLS.md)"},
+        {"certificate_ends", FINDING_WARN,
+         "two weeks more, or a quarter of its whole time if that is less",
+         "issue a new certificate (docs/TLS.md), put it in place of the old one: the agent reads "
+         "it within minutes, or at systemctl reload holdfastd"},
+    };
 
-    doctor_advise(finding, "certificates that are valid now",
-                  "set this host's clock (date), or that of the machine where the certificate was "
-                  "made, and make a new certificate (docs/TLS.md)");
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        const char *text = judged_text(&doctor->judged, known[i].name, NULL, NULL);
+
+        if (text != NULL) {
+            doctor_advise(doctor_find(doctor, known[i].level, "tls", NULL, "%s", text),
+                          known[i].expected, known[i].remedy);
+            return true;
+        }
+    }
+    return false;
 }
 
 /* Reports whether strangers can read the messages between agents, and until when the certificates
@@ -464,26 +479,12 @@ static void look_at_tls(struct doctor *doctor)
     if (end == NULL) {
         return;
     }
-    int64_t now_s = (int64_t)time(NULL);
-    int64_t left_s = end->value - now_s;
-    int64_t early_s = doctor_value(doctor, NULL, "tls_begin_s", 0) - now_s;
-    if (early_s > 0) {
-        look_at_tls_begin(doctor, early_s);
-        return;
-    }
-    bool over = left_s <= 0;
-    enum finding_level level = left_s < (int64_t)TLS_URGENT_DAYS * DAY_S ? FINDING_ERROR
-                               : left_s < (int64_t)TLS_SOON_DAYS * DAY_S ? FINDING_WARN
-                                                                         : FINDING_OK;
-    int64_t left_ns = (left_s < FOREVER_S ? left_s : FOREVER_S) * 1000000000;
-    finding = doctor_find(doctor, level, "tls", NULL, "%s%s",
-                          over ? "a certificate has ended" : "certificates are valid for ",
-                          over ? "" : text_duration(left, left_ns));
-    if (level != FINDING_OK) {
-        doctor_advise(finding, "30 days at least",
-                      "see whether this host's clock is right (date); issue a new certificate "
-                      "(docs/TLS.md), put it in place of the old one: the agent reads it within "
-                      "minutes, or at systemctl reload holdfastd");
+    if (!look_at_certificates(doctor)) {
+        int64_t left_s = end->value - (int64_t)time(NULL);
+        int64_t left_ns = (left_s < FOREVER_S ? left_s : FOREVER_S) * 1000000000;
+
+        doctor_find(doctor, FINDING_OK, "tls", NULL, "certificates are valid for %s",
+                    text_duration(left, left_ns));
     }
 }
 

@@ -675,19 +675,23 @@ static void opened_in_time(const struct sigaction *before)
     sigaction(SIGALRM, before, NULL);
 }
 
-bool peers_check_tls(const struct config *config, char error[CONFIG_ERROR_MAX])
+bool peers_check_tls(const struct config *config, struct peers_tls_times *times,
+                     char error[CONFIG_ERROR_MAX])
 {
     char wrong[TRANSPORT_ERROR_MAX];
     const struct transport_tls tls = tls_of(config);
     struct sigaction before;
+    struct transport_tls_times found = {0, 0};
+    *times = (struct peers_tls_times){0, 0};
     if (tls.ca == NULL) {
         return true;
     }
     open_in_time(&before);
-    bool good = transport_tls_check(&tls, config->agent, wrong);
+    bool good = transport_tls_check(&tls, config->agent, &found, wrong);
     int why = errno;
     opened_in_time(&before);
     if (good) {
+        *times = (struct peers_tls_times){found.begin_s, found.end_s};
         return true;
     }
     snprintf(error, CONFIG_ERROR_MAX, "%s", wrong);

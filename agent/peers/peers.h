@@ -26,11 +26,18 @@
 struct agent;
 struct peers;
 
-/* Returns whether the files that [tls] names can be used; true if there is no [tls]. On failure
- * error names the file, and errno is EINVAL if the file itself is wrong. With any other errno (no
- * memory, say) a later call may succeed. */
-bool peers_check_tls(const struct config *config, char error[CONFIG_ERROR_MAX])
-    __attribute__((warn_unused_result));
+/* From when until when the certificates are valid, in seconds since 1970. */
+struct peers_tls_times {
+    int64_t begin_s;
+    int64_t end_s;
+};
+
+/* Returns whether the files that [tls] names can be used; true if there is no [tls]. *times: from
+ * when until when the certificates are valid; without [tls] both are 0. On failure error names the
+ * file, and errno is EINVAL if the file itself is wrong. With any other errno (no memory, say) a
+ * later call may succeed. */
+bool peers_check_tls(const struct config *config, struct peers_tls_times *times,
+                     char error[CONFIG_ERROR_MAX]) __attribute__((warn_unused_result));
 
 /* Opens the transport. Returns AGENT_EXIT_OK, or an exit code with one line in agent->error. Does
  * nothing if the agent does not listen. */

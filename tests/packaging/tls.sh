@@ -55,6 +55,18 @@ if "$bin/holdfastd" --config "$dir/host-a.ini" --check-config 2>"$dir/err"; then
 fi
 grep -q 'host-a.key: found mode 0644' "$dir/err" || fail "$(cat "$dir/err")"
 chmod 0600 "$dir/host-a.key"
+# --check-config refuses a certificate that has ended, in the words of the agent's judgement.
+(
+    cd "$dir"
+    sign=(openssl x509 -req -in host-b.csr -CA ca.pem -CAkey ca.key -CAcreateserial -out ended.pem)
+    "${sign[@]}" -days -1 || # newer releases of openssl want both times instead
+        "${sign[@]}" -not_before 20200101000000Z -not_after 20200201000000Z
+) 2>/dev/null
+sed 's/host-b.pem/ended.pem/' "$dir/host-b.ini" >"$dir/ended.ini"
+code=0
+"$bin/holdfastd" --config "$dir/ended.ini" --check-config >"$dir/out" 2>"$dir/err" || code=$?
+[[ $code == 69 && ! -s $dir/out ]] || fail "a certificate that has ended is good: $code"
+grep -q 'ended.ini: \[tls\]: a certificate has ended' "$dir/err" || fail "$(cat "$dir/err")"
 
 await() { # FILE TEXT
     for _ in $(seq 600); do
@@ -95,8 +107,10 @@ await "$dir/host-a.log" 'event=tls_kept'
 renewed=$(count tls_renewed) # it may have looked by itself just now
 kill -HUP "${agents[0]}"
 await_more tls_renewed "$renewed"
+# The agent judges the certificate, and doctor says the same: five days of five are left.
 "$bin/holdfast" -s "$dir/host-a.sock" doctor >"$dir/doctor" || true
-grep -q 'warn   tls .* [45] d' "$dir/doctor" || fail "$(cat "$dir/doctor")"
+grep -q 'ok     tls .* valid for [45] d' "$dir/doctor" || fail "$(cat "$dir/doctor")"
+if grep -q 'judgement .*certificate' "$dir/doctor"; then fail "$(cat "$dir/doctor")"; fi
 [[ $("$bin/holdfast" -s "$dir/host-b.sock" lock x -- echo held) == held ]] || fail "no lock"
 
 # The agent later uses files that it refused, once they are valid, even if no file changes.

@@ -137,10 +137,11 @@ static const struct {
     {"voters=uuu,inbox_unreachable=1", 2, "inbox        this agent's inbox accepts no"},
     {"voters=uuu,refused_age_ns=60000000000", 1, "inbox        refused 1 m 00 s ago: 10.0.0.9"},
     {"voters=uuu,listens_local=0", 1, "tls          none: this agent trusts"},
-    {"voters=uuu,tls=1,tls_end_s=@20", 1, "tls          certificates are valid for "},
-    {"voters=uuu,tls=1,tls_end_s=@2", 2, "tls          certificates are valid for "},
-    {"voters=uuu,tls=1,tls_end_s=1000000", 2, "tls          a certificate has ended"},
-    {"voters=uuu,tls=1,tls_end_s=@200,tls_begin_s=@1", 2,
+    {"voters=uuu,tls=1,tls_end_s=@2,reason_certificate_ends=1", 1,
+     "tls          a certificate ends in 40 h"},
+    {"voters=uuu,tls=1,tls_end_s=1000000,reason_certificate_over=1", 2,
+     "tls          a certificate has ended: no new connection comes up"},
+    {"voters=uuu,tls=1,tls_end_s=@200,tls_begin_s=@1,reason_certificate_early=1", 2,
      "tls          by this host's clock a certificate is not valid yet"},
     {"voters=uuu,tls=1,tls_end_s=@200,tls_kept=1", 2,
      "tls          an agent could not start with the files of [tls] now: host"},
@@ -173,6 +174,18 @@ START_TEST(each_thing_that_is_wrong_is_found)
     ck_assert_msg(strstr(ran.out, expected) != NULL, "%s: %s", expected, ran.out);
     ck_assert_ptr_nonnull(strstr(ran.out, "  expected"));
     ck_assert_ptr_nonnull(strstr(ran.out, "  remedy"));
+}
+END_TEST
+
+/* The agent judges its certificates, and the doctor has no other judgement. The agent knows whether
+ * two days are much of the whole time of a certificate. */
+START_TEST(the_agent_judges_certificates)
+{
+    struct ran ran;
+
+    run_doctor("voters=uuu,tls=1,tls_end_s=@2", "", &ran);
+    ck_assert_int_eq(ran.status, 0);
+    ck_assert_ptr_nonnull(strstr(ran.out, "ok     tls          certificates are valid for "));
 }
 END_TEST
 
@@ -277,6 +290,7 @@ int main(void)
     tcase_add_test(tcase, all_is_well);
     tcase_add_loop_test(tcase, each_thing_that_is_wrong_is_found, 0,
                         (int)(sizeof wrongs / sizeof wrongs[0]));
+    tcase_add_test(tcase, the_agent_judges_certificates);
     tcase_add_test(tcase, leftovers_that_go);
     tcase_add_test(tcase, remedies_lead_out);
     tcase_add_test(tcase, without_an_agent);

@@ -642,6 +642,9 @@ static const struct {
     {"b.reason_voter_refused", 1, "it is refused, the agent says"},
     {"reason_http_down", 1, "[http] does not listen: the port is taken"},
     {"reason_disk_full", 1, "3 more files can be made"},
+    {"reason_certificate_over", 1, "a certificate has ended: no new connection comes up"},
+    {"reason_certificate_early", 1, "by this host's clock a certificate is not valid yet"},
+    {"reason_certificate_ends", 1, "a certificate ends in 40 h"},
     {"reason_session_lost", 2, "the session is lost"},
 };
 

@@ -718,7 +718,7 @@ START_TEST(test_tls_files)
         strstr(error, "found a certificate of CN=host-a, expected one of CN=host-b"));
     config.name = NULL;
     ck_assert_int_eq(chmod(key, 0640), 0);
-    ck_assert_msg(transport_tls_check(&config.tls, "host-a", error), "%s", error);
+    ck_assert_msg(transport_tls_check(&config.tls, "host-a", NULL, error), "%s", error);
     ck_assert_int_eq(chmod(key, 0644), 0);
     ck_assert_ptr_null(open_at(&nodes[0], &config, error));
     ck_assert_ptr_nonnull(strstr(error, "good.key: found mode 0644, expected 0600"));
@@ -791,7 +791,7 @@ START_TEST(test_tls_kinds)
         (void)peer_up(b, a->address);
         nodes_close();
     } else {
-        ck_assert(!transport_tls_check(&tls, "host-a", error));
+        ck_assert(!transport_tls_check(&tls, "host-a", NULL, error));
         ck_assert_int_eq(errno, EINVAL);
         ck_assert_msg(strstr(error, kinds[_i].error) != NULL, "%s", error);
     }
@@ -840,16 +840,16 @@ START_TEST(test_tls_files_later)
     snprintf(ca, sizeof ca, "%s/good-ca.pem", folder);
     snprintf(cert, sizeof cert, "%s/good.pem", folder);
     snprintf(key, sizeof key, "%s/good.key", folder);
-    ck_assert_msg(transport_tls_check(&tls, "host-a", error), "%s", error);
-    ck_assert(!transport_tls_check(&tls, "host-b", error));
+    ck_assert_msg(transport_tls_check(&tls, "host-a", NULL, error), "%s", error);
+    ck_assert(!transport_tls_check(&tls, "host-b", NULL, error));
     ck_assert_int_eq(errno, EINVAL);
     tls.ca = "/nowhere/ca.pem";
-    ck_assert(!transport_tls_check(&tls, "host-a", error));
+    ck_assert(!transport_tls_check(&tls, "host-a", NULL, error));
     ck_assert_int_eq(errno, EINVAL);
     tls.ca = ca;
     ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &(struct rlimit){0, limit.rlim_max}), 0);
-    ck_assert(!transport_tls_check(&tls, "host-a", error));
+    ck_assert(!transport_tls_check(&tls, "host-a", NULL, error));
     ck_assert_int_eq(errno, EMFILE);
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
     certificates_remove();

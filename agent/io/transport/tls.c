@@ -496,10 +496,14 @@ void transport_credentials_free(struct transport_credentials *credentials)
     free(credentials);
 }
 
-bool transport_tls_check(const struct transport_tls *tls, const char *name, char *error)
+bool transport_tls_check(const struct transport_tls *tls, const char *name,
+                         struct transport_tls_times *times, char *error)
 {
     struct transport_credentials *credentials = transport_credentials_load(tls, name, error);
 
+    if (credentials != NULL && times != NULL) {
+        *times = (struct transport_tls_times){credentials->begin_s, credentials->end_s};
+    }
     transport_credentials_free(credentials);
     return credentials != NULL;
 }
