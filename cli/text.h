@@ -24,8 +24,9 @@ const char *text_duration(char out[TEXT_DURATION_SIZE], int64_t value_ns);
  * characters that it wrote. */
 size_t text_write_clean(FILE *out, const char *text, size_t columns_max);
 
-/* Writes the user's name, or the number of a user without a name; "?" for -1, which means
- * unknown. */
+/* Writes the name that the user's number has on this host, or the number of a user without a name;
+ * "?" for -1, which means unknown. The hosts of a cell usually have the same users, so users of
+ * other hosts are shown in the same way. */
 void text_write_user(FILE *out, int64_t uid);
 
 /* Writes the local time elapsed_ns ago: "13:05:59" if that was today, else "2026-01-31 13:05"; "?"

@@ -575,6 +575,8 @@ int acquire_slow(hf_lock *lock, enum hf_mode mode, int64_t timeout_ns, struct hf
     if (result == 0 && lock->limit_ns != 0 && hold_read(lock, &view)) {
         events_arm(lock->client, hold_own_end_ns(lock, &view));
     }
+    bool ungranted = (result == HF_EBUSY || result == HF_ETIMEDOUT) && take.binding != NULL &&
+                     take_ungranted(&take);
     claim_give(lock);
     if (result == 0 && take.waited) {
         events_granted(lock, take.held.token);
@@ -582,6 +584,8 @@ int acquire_slow(hf_lock *lock, enum hf_mode mode, int64_t timeout_ns, struct hf
     if (result == HF_EBUSY || result == HF_ETIMEDOUT) {
         ended_clear(lock);
     }
+    /* relaxed: only the text of hf_why() depends on it */
+    atomic_store_explicit(&lock->ungranted, ungranted, memory_order_relaxed);
     HF_PROBE3(acquire_done, lock->name, result, take.held.token);
     return result == 0 ? 0 : failure_acquire(lock, result, timeout_ns);
 }

@@ -227,6 +227,8 @@ struct hf_lock {
     bool granted;      /* HF_EVENT_GRANTED is queued */
     uint64_t granted_token;
     struct hold_end end; /* why the last hold that was reported lost ended */
+    /* the last acquire failed because this host did not get the lock's grant in time */
+    atomic_bool ungranted;
 };
 
 struct watched_prefix {

@@ -64,15 +64,16 @@ static void copy_text(char *out, size_t size, const char *text)
     snprintf(out, size, "%s", text == NULL ? "" : text);
 }
 
-/* Appends the user's name if the user is of this host and in /etc/passwd, else the number. This
- * function does not call getpwuid_r(), because a name service may take minutes to answer, and
- * hf_why() returns within seconds. */
-static void say_user(struct inquiry *inquiry, int64_t uid, bool is_here)
+/* Appends the name that the user's number has in /etc/passwd of this host, else the number. That is
+ * so for users of other hosts, too, as in the listings of the command (cli/text.c): the hosts of a
+ * cell usually have the same users. This function does not call getpwuid_r(), because a name
+ * service may take minutes to answer, and hf_why() returns within seconds. */
+static void say_user(struct inquiry *inquiry, int64_t uid)
 {
     char room[4096];
     struct passwd entry;
     struct passwd *found = NULL;
-    FILE *file = is_here && uid >= 0 && uid < UINT32_MAX ? fopen("/etc/passwd", "re") : NULL;
+    FILE *file = uid >= 0 && uid < UINT32_MAX ? fopen("/etc/passwd", "re") : NULL;
     if (file != NULL) {
         /* the loop ends with the file, or at a line that is too long */
         while (fgetpwent_r(file, &entry, room, sizeof(room), &found) == 0 &&
@@ -183,7 +184,7 @@ static void say_holder(struct inquiry *inquiry)
     }
     if (reason->uid >= 0) {
         say(inquiry, " of ");
-        say_user(inquiry, reason->uid, inquiry->held_here);
+        say_user(inquiry, reason->uid);
     }
     if (reason->command[0] != '\0') {
         say(inquiry, " (%.200s)", reason->command);
@@ -193,17 +194,12 @@ static void say_holder(struct inquiry *inquiry)
     }
 }
 
-static bool is_here(const struct inquiry *inquiry, const char *agent)
-{
-    return strcmp(agent, inquiry->lock->client->agent) == 0;
-}
-
 /* Appends who broke a hold, as far as it is known. */
 static void say_breaker(struct inquiry *inquiry, const char *agent, int64_t uid)
 {
     say(inquiry, "broken by ");
     if (uid >= 0) {
-        say_user(inquiry, uid, is_here(inquiry, agent));
+        say_user(inquiry, uid);
     } else {
         say(inquiry, "an administrator");
     }
@@ -297,7 +293,11 @@ static void say_reason(struct inquiry *inquiry)
     const struct hf_reason *reason = &inquiry->reason;
     switch (reason->kind) {
     case HF_WHY_NOTHING:
-        say(inquiry, "nothing is known that prevents it now");
+        say(inquiry, "%s",
+            atomic_load_explicit(&inquiry->lock->ungranted, memory_order_relaxed)
+                ? "the voters did not grant it to this host in time, and nothing is known that "
+                  "prevents it now"
+                : "nothing is known that prevents it now");
         break;
     case HF_WHY_HELD:
         say_holder(inquiry);

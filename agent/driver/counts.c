@@ -29,8 +29,13 @@ void driver_queues(const struct driver *driver, struct driver_queues *out)
                                   .later = driver->later.waiting.count};
 }
 
+uint32_t driver_missing(const struct driver *driver)
+{
+    return driver->config.quorum != NULL ? quorum_missing(driver->config.quorum) : 0;
+}
+
 void driver_voters(const struct driver *driver, struct driver_voters *out)
 {
-    *out = (struct driver_voters){.up = driver->voters_answering,
+    *out = (struct driver_voters){.up = driver->voters_answering & ~driver_missing(driver),
                                   .refused = driver->voters_refused};
 }

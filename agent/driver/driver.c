@@ -417,6 +417,9 @@ void driver_step_host(struct driver *driver, struct host_event *event)
     }
     event->now_ns = driver_clock_ns(driver);
     event->random = driver_draw(driver);
+    if (event->kind == HOST_FRAME) {
+        event->as.frame.missing = driver_missing(driver);
+    }
     if (operations->lend != NULL) {
         HF_CHECK(!driver->receiving);
         operations->lend(operations->arg);

@@ -241,8 +241,8 @@ struct driver_queues {
     uint32_t waiting; /* messages and actions that wait for a batch */
     uint32_t later;   /* messages that are kept to be sent together */
 };
-/* Sets of voters, one bit for each. up: the voter answers and its link is up. refused: the voter
- * may not vote, or refuses this agent. */
+/* Sets of voters, one bit for each. up: the voter answers renewals, its link is up, and it is not
+ * missing (quorum_missing()). refused: the voter may not vote, or refuses this agent. */
 struct driver_voters {
     uint32_t up;
     uint32_t refused;

@@ -180,6 +180,8 @@ void driver_start_session(struct driver *driver, uint32_t epoch, bool adopted);
 
 /* Notifies the host core which voters answer and which refuse this agent, if that changed. */
 void driver_see_voters(struct driver *driver);
+/* Returns quorum_missing(); 0: this agent is no voter. */
+uint32_t driver_missing(const struct driver *driver);
 /* Called when the quorum core has handled a HELLO: notes the sender's status. voter: voter_count if
  * the sender is no voter. */
 void driver_note_status(struct driver *driver, uint32_t voter);

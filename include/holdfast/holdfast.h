@@ -334,8 +334,8 @@ int hf_cancel(hf_lock *lock);
  * out->size. The call asks the agent, and waits for at most 1 s for a connection and then for at
  * most 5 s for each of two answers. The result is what the agent knows now, which may have changed
  * since the acquire failed. If the agent does not answer, the call succeeds with the reason
- * HF_WHY_NO_AGENT. The text has the name of a user that is in /etc/passwd, and the number of any
- * other user, because the call does not wait for a name service.
+ * HF_WHY_NO_AGENT. The text has the name of a user whose number is in /etc/passwd of this host, and
+ * the number of any other user, because the call does not wait for a name service.
  *
  * If the handle's last hold was lost, or does not count now, the result is why that hold ended, and
  * the call does not ask the agent. This is so until the handle takes the lock again, or until

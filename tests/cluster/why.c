@@ -1,12 +1,13 @@
 /*
  * Three real agents on this machine's loopback are one cell. The tests check hf_why() and the exit
- * status of `holdfast lock` in three cases: another host holds the lock; the lock is closed for a
- * dead holder's lock-delay; two of the three voters are gone.
+ * status of `holdfast lock` in four cases: another host holds the lock; the lock is closed for a
+ * dead holder's lock-delay; two of the three voters are gone; two have just been stopped.
  */
 #include "../suite_main.h"
 #include "actor.h"
 #include "require.h"
 
+#include <pwd.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,17 +72,34 @@ static struct hf_reason await_kind(enum hf_reason_kind kind)
 }
 
 /* Runs `holdfast lock` on host-b. Returns its exit status. */
-static int run_lock(const char *options)
+static int run_lock_of(const char *name, const char *options)
 {
     char command[512];
-    snprintf(command, sizeof(command), "exec %s -s %s lock %s job -- true 2>&1",
-             binary_path("holdfast"), agents[1].socket, options);
+    snprintf(command, sizeof(command), "exec %s -s %s lock %s %s -- true 2>&1",
+             binary_path("holdfast"), agents[1].socket, options, name);
     FILE *pipe = popen(command, "r");
     ck_assert_ptr_nonnull(pipe);
     line[fread(line, 1, sizeof(line) - 1, pipe)] = '\0';
     int status = pclose(pipe);
     ck_assert(WIFEXITED(status));
     return WEXITSTATUS(status);
+}
+
+static int run_lock(const char *options)
+{
+    return run_lock_of("job", options);
+}
+
+/* Runs `holdfast show` on host-b. Its output is in `line`. */
+static void run_show(void)
+{
+    char command[512];
+    snprintf(command, sizeof(command), "exec %s -s %s show job 2>&1", binary_path("holdfast"),
+             agents[1].socket);
+    FILE *pipe = popen(command, "r");
+    ck_assert_ptr_nonnull(pipe);
+    line[fread(line, 1, sizeof(line) - 1, pipe)] = '\0';
+    ck_assert_int_eq(pclose(pipe), 0);
 }
 
 static void take_on_host_a(void)
@@ -102,6 +120,20 @@ START_TEST(held_on_another_host)
     ck_assert_int_eq(run_lock("--wait 300ms"), 75);
     REQUIRE(strstr(line, "the timeout was over first: held on host-a for ") != NULL, "%s", line);
     ck_assert_int_eq(run_lock("-E 9 --no-wait"), 9);
+    /* the holder's user has the same name in the line and in the listing, although its host is
+     * another */
+    char user[100];
+    char found[128];
+    const struct passwd *entry = getpwuid(getuid());
+    snprintf(user, sizeof(user), "%d", (int)getuid());
+    if (entry != NULL) {
+        snprintf(user, sizeof(user), "%s", entry->pw_name);
+    }
+    snprintf(found, sizeof(found), " of user %s (", user);
+    ck_assert_msg(strstr(line, found) != NULL, "%s: %s", found, line);
+    run_show();
+    snprintf(found, sizeof(found), ", user %s, agent host-a", user);
+    ck_assert_msg(strstr(line, found) != NULL, "%s: %s", found, line);
 }
 END_TEST
 
@@ -132,6 +164,27 @@ START_TEST(two_of_three_voters_gone)
 }
 END_TEST
 
+/* The links stay, and the voters have just answered renewals. Only their heartbeats stay away. */
+START_TEST(two_of_three_voters_stopped_just_now)
+{
+    int64_t end_ns = boottime_now() + GUARD_MS * MS;
+    while (run_lock_of("first", "--no-wait") != 0) { /* until the cell serves */
+        REQUIRE(boottime_now() < end_ns, "%s", line);
+    }
+    agent_pause(&agents[0]);
+    agent_pause(&agents[2]);
+    int64_t paused_ns = boottime_now();
+    int status = run_lock_of("new", "--no-wait");
+    int64_t took_ns = boottime_now() - paused_ns;
+    ck_assert_msg(status == 74, "%d: %s", status, line);
+    REQUIRE(strstr(line, "1 of 3; missing: host-a, host-c") != NULL, "%s", line);
+    REQUIRE(took_ns < 3000 * MS, "it took %lld ms: renewals are missing, too",
+            (long long)(took_ns / MS));
+    agent_continue(&agents[0]);
+    agent_continue(&agents[2]);
+}
+END_TEST
+
 START_TEST(agent_killed)
 {
     agent_kill(&agents[1]);
@@ -148,6 +201,7 @@ int main(void)
     tcase_add_test(tests, held_on_another_host);
     tcase_add_test(tests, closed_behind_a_dead_holder);
     tcase_add_test(tests, two_of_three_voters_gone);
+    tcase_add_test(tests, two_of_three_voters_stopped_just_now);
     tcase_add_test(tests, agent_killed);
     return suite_main("why", tests);
 }

@@ -122,6 +122,12 @@ const struct message_agent *quorum_agent_name(const struct quorum *quorum, uint3
     return &names[index];
 }
 
+uint8_t quorum_missing(const struct quorum *quorum)
+{
+    (void)quorum;
+    return 0;
+}
+
 bool quorum_resigned(const struct quorum *quorum)
 {
     (void)quorum;

@@ -220,7 +220,7 @@ static void frame_arrived(struct host *host, const struct host_event *event,
         inspect_list(host, client, frame, actions);
         return;
     case HFI_FRAME_STATUS:
-        inspect_status(host, client, frame, actions);
+        inspect_status(host, client, event, actions);
         return;
     case HFI_FRAME_FACTS: {
         struct host_action *action = hub_emit(actions, HOST_FACTS);

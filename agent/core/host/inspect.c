@@ -92,11 +92,17 @@ static void count_locks(const struct host *host, uint32_t client, struct hfi_sta
     }
 }
 
-void inspect_status(struct host *host, uint32_t client, const struct hfi_frame *frame,
+static enum hf_voter_state voter_state(const struct host *host, uint32_t voter, uint32_t missing)
+{
+    bool answers = route_answers(host, voter) && (missing >> voter & 1) == 0;
+    return route_is_refused(host, voter) ? HF_VOTER_REFUSED : answers ? HF_VOTER_UP : HF_VOTER_DOWN;
+}
+
+void inspect_status(struct host *host, uint32_t client, const struct host_event *event,
                     struct host_actions *actions)
 {
     const struct host_config *config = &host->config;
-    struct hfi_frame answer = {.kind = HFI_FRAME_STATED, .request = frame->request};
+    struct hfi_frame answer = {.kind = HFI_FRAME_STATED, .request = event->as.frame.frame->request};
     struct hfi_stated *stated = &answer.stated;
     stated->agent = (struct hfi_text){config->agent.text, config->agent.length};
     stated->cell = (struct hfi_text){config->cell.text, config->cell.length};
@@ -115,9 +121,7 @@ void inspect_status(struct host *host, uint32_t client, const struct hfi_frame *
                                                    config->voters[i].length};
         stated->voters[i].address = config->addresses[i] ? text_of(config->addresses[i])
                                                          : (struct hfi_text){NULL, 0};
-        stated->voters[i].state = route_is_refused(host, i) ? HF_VOTER_REFUSED
-                                  : route_answers(host, i)  ? HF_VOTER_UP
-                                                            : HF_VOTER_DOWN;
+        stated->voters[i].state = voter_state(host, i, event->as.frame.missing);
     }
     client_reply(host, client, &answer, actions);
 }

@@ -14,7 +14,8 @@
 
 void inspect_list(struct host *host, uint32_t client, const struct hfi_frame *frame,
                   struct host_actions *actions);
-void inspect_status(struct host *host, uint32_t client, const struct hfi_frame *frame,
+/* event: FRAME, with a STATUS. */
+void inspect_status(struct host *host, uint32_t client, const struct host_event *event,
                     struct host_actions *actions);
 
 #endif

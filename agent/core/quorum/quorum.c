@@ -296,6 +296,11 @@ enum message_voter_status quorum_voter_status_of(const struct quorum *quorum, ui
     return members_status_of(quorum, voter);
 }
 
+uint8_t quorum_missing(const struct quorum *quorum)
+{
+    return voters_missing(quorum);
+}
+
 void quorum_header(const struct quorum *quorum, enum message_kind kind, struct message *message)
 {
     message_zero(message);

@@ -28,6 +28,10 @@ enum {
                             * partitions back */
     /* SETTLE_MIN_MS grows up to this for a voter that falls silent again and again */
     SETTLE_MAX_MS = 32000,
+    /* after this silence voters_missing() counts a voter. It is longer than the shortest suspicion
+     * timeout, because what people see should not change with each late heartbeat. It is shorter
+     * than a try for a lock (1 s), so that a try that fails can say why. */
+    MISSING_MS = 2 * QUORUM_TAKEOVER_MS,
     /* after a voter was able to coordinate for this long, SETTLE_MIN_MS is enough again */
     SETTLED_MS = 60000,
 };
@@ -341,6 +345,27 @@ bool voters_heartbeats_arrive(const struct quorum *quorum, uint32_t voter)
     return voter == quorum->config->self ||
            (!other->broken && other->number != 0 &&
             step_now_ns(quorum) - other->seen_ns <= quorum->voters->timeout_ns);
+}
+
+/* The silence is measured up to the last step, so a stop of this process makes no voter missing. */
+static bool is_missing(const struct quorum *quorum, uint32_t voter)
+{
+    const struct other_voter *other = &quorum->voters->others[voter];
+    return voter != quorum->config->self && !alive(quorum, other) &&
+           (other->broken ||
+            (other->number != 0 && step_now_ns(quorum) - other->seen_ns > MISSING_MS * MS_NS));
+}
+
+uint8_t voters_missing(const struct quorum *quorum)
+{
+    uint8_t missing = 0;
+    uint32_t left = 0;
+    for (uint32_t voter = 0; voter < quorum->config->voter_count; voter++) {
+        bool gone = is_missing(quorum, voter);
+        missing |= (uint8_t)(gone << voter);
+        left += !gone;
+    }
+    return left < rules_majority(quorum) ? missing : 0;
 }
 
 int64_t voters_slept_ns(const struct quorum *quorum)

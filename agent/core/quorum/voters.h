@@ -60,6 +60,9 @@ uint8_t voters_able(const struct quorum *quorum);
 /* Returns whether a heartbeat of that voter came within the suspicion timeout; always true for this
  * voter. */
 bool voters_heartbeats_arrive(const struct quorum *quorum, uint32_t voter);
+/* Returns, as bits, the voters from which no heartbeat comes any more, if the others are no
+ * majority; else 0. For people. */
+uint8_t voters_missing(const struct quorum *quorum);
 /* Returns whether a heartbeat has come from every voter whose link is not broken. */
 bool voters_all_seen(const struct quorum *quorum);
 /* Returns whether that voter has been able to coordinate for so long that it gets its preferred

@@ -138,6 +138,7 @@ struct host_event {
         } connected;
         struct {
             const struct hfi_frame *frame;
+            uint32_t missing; /* bit by voter: people see it as down, see quorum_missing() */
         } frame;
         uint32_t region; /* RING */
         const struct message *message;

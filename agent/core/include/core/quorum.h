@@ -185,6 +185,11 @@ bool quorum_resigned(const struct quorum *quorum);
 enum message_voter_status quorum_voter_status(const struct quorum *quorum);
 enum message_voter_status quorum_voter_status_of(const struct quorum *quorum, uint32_t voter);
 
+/* Returns, as bits, the voters that this voter's failure detector misses, if the others are no
+ * majority; else 0. This shows sooner than missing renewals that no majority answers. For
+ * people. */
+uint8_t quorum_missing(const struct quorum *quorum);
+
 /* Fills in the cell's rules as this voter is configured with them. */
 void quorum_rules(const struct quorum_config *config, struct message_rules *rules);
 
