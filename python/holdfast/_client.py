@@ -4,6 +4,9 @@ The library frees a client in hf_disconnect(), and no other call may use the cli
 So each call goes through Client._call(), which counts the running calls of each thread, and
 Client.close() waits until no other thread has one. Each thread changes only its own count, so
 there is no mutex here that a fork or a signal handler could leave locked.
+
+A signal handler may close the client between two steps of a call of its own thread, and that call
+goes on afterwards. So the end of that call frees the client.
 """
 
 import asyncio
@@ -17,7 +20,7 @@ from types import TracebackType
 from typing import Any
 
 from . import _library
-from ._errors import Closed, InvalidArgument, check, failure, printable
+from ._errors import Closed, InvalidArgument, check, failure
 from ._events import Event, Listener, event_of
 from ._lock import Hold, Lock, nanoseconds
 
@@ -26,6 +29,8 @@ _CANCEL_PAUSE = 0.002
 
 def text_bytes(text: str, what: str) -> bytes:
     """The text as a C string."""
+    if not isinstance(text, str):
+        raise TypeError(f"{what}: expected a str, not {type(text).__name__} ({text!r})")
     try:
         encoded = text.encode("utf-8")
     except UnicodeEncodeError:
@@ -66,8 +71,9 @@ class Client:
         self._handles: dict[int, weakref.ref[Hold] | None] = {}
         self._listeners: list[Listener] = []
         self._wakers: list[Callable[[], object]] = []  # each wakes an events() that waits
+        # the thread whose running call has to free the client at its end, and the client
+        self._closing: tuple[int, int] | None = None
 
-        why = ctypes.create_string_buffer(1024)
         path = None if socket is None else os.fsencode(os.fspath(socket))
         if path is not None and b"\0" in path:
             raise InvalidArgument(f"the socket {socket!r} has a zero byte")
@@ -79,15 +85,13 @@ class Client:
             size=ctypes.sizeof(_library.HfOptions),
             socket=path,
             connect_timeout_ns=timeout_ns,
-            why=ctypes.addressof(why),
-            why_size=len(why),
             command=None if command is None else text_bytes(command, "the command"),
         )
         pointer = ctypes.c_void_p()
-        code = _library.hf_connect(options, pointer)
+        code = _library.call(_library.hf_connect, options, pointer)
         if code < 0:
             what = "connect" if path is None else f"connect to {os.fsdecode(path)!r}"
-            raise failure(code, what, text=printable(why.value))
+            raise failure(code, what)
         self._pointer = pointer.value
 
     def _call(self, function: Callable[..., Any], *arguments: Any) -> Any:
@@ -98,13 +102,21 @@ class Client:
         try:
             if self._pointer is None:
                 raise Closed("the client is closed")
-            return function(*arguments)
+            return _library.call(function, *arguments)
         finally:
             left = self._calls[me] - 1
             if left > 0:
                 self._calls[me] = left
             else:
                 del self._calls[me]
+                if self._closing is not None and self._closing[0] == me:
+                    self._disconnect(self._closing[1])
+
+    def _disconnect(self, pointer: int) -> None:
+        """Frees the client. No call of any thread uses it any more."""
+        self._closing = None
+        self._handles.clear()
+        _library.hf_disconnect(pointer)
 
     def close(self) -> None:
         """Releases all holds and ends the connection. Waits of other threads end with Closed. A
@@ -126,12 +138,12 @@ class Client:
             time.sleep(_CANCEL_PAUSE)
         if me in self._calls:
             # A signal handler of this thread calls close(), and the interrupted call goes on
-            # afterwards. So the memory must stay.
+            # afterwards. So the memory must stay until its end.
             for handle in list(self._handles):
                 _library.hf_release(handle)
+            self._closing = (me, pointer)
             return
-        self._handles.clear()
-        _library.hf_disconnect(pointer)
+        self._disconnect(pointer)
 
     @property
     def closed(self) -> bool:

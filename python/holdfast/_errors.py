@@ -242,14 +242,17 @@ CLASSES: dict[int, type[Error]] = {
 }  # fmt: skip
 
 
-def failure(code: int, what: str, reason: Reason | None = None, text: str = "") -> Error:
-    """The exception for a code. `what` names the object that the failed call was about; `text`
-    takes the place of the library's text for the code."""
-    text = text or printable(_library.hf_strerror(code) or b"")
-    if reason is not None and reason.text:
-        text = f"{text}: {reason.text}"
-    error = CLASSES.get(code, Error)(f"{what}: {text}")
-    error.code = code
+def failure(code: int, what: str, reason: Reason | None = None) -> Error:
+    """The exception for a code. Its message is the library's sentence about the call that returned
+    the code, which has the name and the reason. Else it is the library's text for the code, with
+    `what`, the object that the call was about, and the reason."""
+    text = printable(code.text) if isinstance(code, _library.Failure) else ""
+    if not text:
+        text = f"{what}: {printable(_library.hf_strerror(code) or b'')}"
+        if reason is not None and reason.text:
+            text = f"{text}: {reason.text}"
+    error = CLASSES.get(code, Error)(text)
+    error.code = int(code)
     error.reason = reason
     return error
 

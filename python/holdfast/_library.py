@@ -5,6 +5,7 @@ and holdfast.h has the meaning of every member. Each struct has the C name in Ca
 """
 
 import ctypes
+import threading
 from ctypes import c_char, c_char_p, c_int, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 from typing import Any
 
@@ -87,10 +88,46 @@ except OSError as _error:
     raise ImportError(f"{_error} (on Debian, the package libholdfast0 has this library)") from None
 
 
+class Failure(int):
+    """A negative code, with the library's sentence about the call that returned it."""
+
+    text = b""
+
+
+class _PerThread(threading.local):
+    failures = 0  # how many calls of this thread have failed
+
+
+_thread = _PerThread()
+
+
+def _explained(result: int, function: Any, arguments: Any) -> int:
+    """Runs in the thread of each call, right behind it: the library has one text for each
+    thread."""
+    if result >= 0:
+        return result
+    failed = Failure(result)
+    failed.text = hf_error_text(None) or b""
+    _thread.failures += 1
+    return failed
+
+
+def call(function: Any, *arguments: Any) -> Any:
+    """Calls a function of the library. If it fails, the result is a Failure."""
+    before = _thread.failures
+    result = function(*arguments)
+    if isinstance(result, Failure) and _thread.failures != before + 1:
+        # A signal handler has called the library meanwhile, so the text may be of its call.
+        result.text = b""
+    return result
+
+
 def _function(library: Any, name: str, result: Any, *arguments: Any) -> Any:
     function = getattr(library, name)
     function.restype = result
     function.argtypes = arguments
+    if result is c_int:
+        function.errcheck = _explained
     return function
 
 
@@ -120,5 +157,6 @@ hf_watch = _function(_waiting, "hf_watch", c_int, c_void_p, c_char_p)
 hf_unwatch = _function(_waiting, "hf_unwatch", c_int, c_void_p, c_char_p)
 hf_event_fd = _function(_waiting, "hf_event_fd", c_int, c_void_p)
 hf_next_event = _function(_waiting, "hf_next_event", c_int, c_void_p, ctypes.POINTER(HfEvent))
+hf_error_text = _function(_quick, "hf_error_text", c_char_p, c_void_p)
 hf_strerror = _function(_quick, "hf_strerror", c_char_p, c_int)
 hf_version = _function(_quick, "hf_version", c_char_p)

@@ -5,8 +5,11 @@ programmer a lock is something that threads and tasks share and that excludes th
 So each hold has a handle of its own. A Lock keeps the handles that have no hold, and opens another
 one when it has none left.
 
-A handle is in one place at any time: in Lock._idle, or in Hold._handle of one hold. Hold._drop()
-and Hold.release() take it out of the hold, after they have released it.
+A handle is in one place at any time: in Lock._idle, or in Hold._handle or Hold._leaving of one
+hold. Hold._drop() and Hold.release() take it out of Hold._handle, so only one of them gets it. They
+release it, and put it into Hold._leaving. The next hold may have the handle only when no call of
+this hold uses it any more, on any thread and in any signal handler. So Hold._call() counts these
+calls, like Client._call().
 """
 
 import asyncio
@@ -15,7 +18,7 @@ import threading
 import time
 import warnings
 import weakref
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -40,8 +43,16 @@ if TYPE_CHECKING:
     from ._client import Client
 
 
+def check_seconds(seconds: float, what: str) -> None:
+    if isinstance(seconds, (str, bytes)) or not hasattr(seconds, "__float__"):
+        raise TypeError(
+            f"{what}: expected a number of seconds, not {type(seconds).__name__} ({seconds!r})"
+        )
+
+
 def nanoseconds(seconds: float, what: str) -> int:
     """The duration in nanoseconds; infinity and very long durations become the longest one."""
+    check_seconds(seconds, what)
     if not seconds >= 0:
         raise InvalidArgument(f"{what}: expected seconds, not {seconds}")
     if seconds > _library.INT64_MAX / 1e9 - 1:
@@ -57,6 +68,8 @@ class Request:
     def __init__(
         self, shared: bool, timeout: float | None, wait: bool, explain: bool
     ) -> None:
+        if timeout is not None:
+            check_seconds(timeout, "timeout")
         if not wait and timeout is not None:
             raise InvalidArgument("wait=False and a timeout exclude each other")
         self.mode = _library.SHARED if shared else _library.EXCLUSIVE
@@ -243,7 +256,8 @@ class Hold:
     meanwhile, the end of the block raises LockLost; if the block raises something else, that goes
     on, with a note about the loss.
 
-    Any thread may use a hold, and release it.
+    Any thread may use a hold, and release it. Once one thread has begun to release it, the calls of
+    all threads raise NotHeld.
     """
 
     token: int
@@ -259,7 +273,8 @@ class Hold:
         self.token = 0
         self.deadline_ns = 0
         self._handle: list[int] = []  # the handle, until the hold is released
-        self._released = threading.Lock()  # locked by release(), for ever
+        self._leaving: list[int] = []  # the handle after that, while calls still use it
+        self._calls: dict[int, int] = {}  # the number of running calls of each thread
 
     def __repr__(self) -> str:
         mode = "shared" if self.shared else "exclusive"
@@ -270,11 +285,9 @@ class Hold:
         renewal. 0: it does not count; it was released or lost, or is in jeopardy, or this is a
         forked child. Reads the clock, and waits for nothing."""
         try:
-            for handle in self._handle:
-                return int(self.lock._client._call(_library.hf_remaining_ns, handle))
-        except Closed:
-            pass  # the client has released it
-        return 0
+            return int(self._call(self._remaining))
+        except (Closed, NotHeld):
+            return 0
 
     def remaining(self) -> float:
         """remaining_ns() in seconds."""
@@ -284,51 +297,49 @@ class Hold:
         """Raises LockLost, with the reason, if the hold does not count now. Call it before a step
         that must not come late. A process that is stopped after this call does not notice that:
         the resource has to check the token."""
-        handle = self._held()
+        self._call(self._check)
+
+    def _check(self, handle: int) -> None:
         if self.lock._client._call(_library.hf_remaining_ns, handle) == 0:
             raise failure(LockLost.code, self.lock._what, self.lock._why(handle))
 
     def progress(self) -> None:
         """Reports progress: the hold goes on for `max_stall` from now. Raises LockLost."""
-        handle = self._held()
-        code = self.lock._client._call(_library.hf_progress, handle)
-        if code < 0:
-            raise self.lock._failure(code, handle, code == LockLost.code)
+        self._call(self._ask, _library.hf_progress)
 
     def downgrade(self) -> None:
         """Changes an exclusive hold to a shared one; no other exclusive hold comes in between.
         Raises LockLost, NoAgent, Full."""
-        handle = self._held()
-        code = self.lock._client._call(_library.hf_downgrade, handle)
-        if code < 0:
-            raise self.lock._failure(code, handle, code == LockLost.code)
+        self._call(self._ask, _library.hf_downgrade)
         self.shared = True
 
     def sequencer(self) -> str:
         """The hold's sequencer, a word of [A-Za-z0-9._~%:/-]: the lock's name, the token and more,
         for Client.check_sequencer(). Raises LockLost."""
-        handle = self._held()
         text = ctypes.create_string_buffer(_library.SEQUENCER_MAX)
-        code = self.lock._client._call(_library.hf_sequencer, handle, text, len(text))
-        if code < 0:
-            raise self.lock._failure(code, handle, code == LockLost.code)
+        self._call(self._ask, _library.hf_sequencer, text, len(text))
         return text.value.decode("ascii")
 
     def release(self) -> None:
         """Ends the hold. The lock goes to the one that has waited longest.
 
-        Raises LockLost if the hold had ended before, and NotHeld if it was released before. In
-        both cases nothing is left to release. (That no exception comes is less certain: see
-        hf_release in holdfast.h.)"""
-        handle = self._held()
-        if not self._released.acquire(blocking=False):
-            raise NotHeld(f"{self.lock._what}: another thread releases this hold")
-        code = self.lock._client._call(_library.hf_release, handle)
+        Raises LockLost if the hold had ended before, and NotHeld if it was released before, or if
+        another thread is releasing it. In these cases nothing is left to release. (That no
+        exception comes is less certain: see hf_release in holdfast.h.)"""
+        handle = self._take_out()
+        try:
+            code = self.lock._client._call(_library.hf_release, handle)
+        except BaseException:
+            self._handle.append(handle)  # Closed: each further call says so, too
+            raise
+        if code == Forked.code:  # a handle of the parent is of no use to a forked child
+            self._handle.append(handle)
+            raise self.lock._failure(code, handle, False)
         error = None
         if code < 0:
             error = self.lock._failure(code, handle, code == LockLost.code)
-        if code != Forked.code:  # a handle of the parent is of no use to a forked child
-            self._give_back()
+        self._leaving.append(handle)
+        self._give_back()
         if error is not None:
             raise error
 
@@ -355,15 +366,48 @@ class Hold:
         if getattr(self, "_handle", None) and self._drop():
             warnings.warn(f"{self!r} was not released", ResourceWarning, source=self)
 
+    def _call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Calls the function with the handle, which does not go to another hold meanwhile."""
+        me = threading.get_ident()
+        # first the count, then the look at the handle: release() does it the other way round
+        self._calls[me] = self._calls.get(me, 0) + 1
+        try:
+            return function(self._held(), *arguments)
+        finally:
+            left = self._calls[me] - 1
+            if left > 0:
+                self._calls[me] = left
+            else:
+                del self._calls[me]
+            self._give_back()
+
+    def _ask(self, handle: int, function: Callable[..., Any], *arguments: Any) -> None:
+        """Calls the library, and raises its error."""
+        code = self.lock._client._call(function, handle, *arguments)
+        if code < 0:
+            raise self.lock._failure(code, handle, code == LockLost.code)
+
+    def _remaining(self, handle: int) -> int:
+        return int(self.lock._client._call(_library.hf_remaining_ns, handle))
+
     def _held(self) -> int:
         for handle in self._handle:
             return handle
         raise NotHeld(f"{self.lock._what}: this hold was released")
 
-    def _give_back(self) -> None:
-        """Gives the handle, which has no hold any more, back to the lock."""
+    def _take_out(self) -> int:
+        """Takes the handle out of the hold; one thread gets it."""
         try:
-            handle = self._handle.pop()
+            return self._handle.pop()
+        except IndexError:
+            raise NotHeld(f"{self.lock._what}: this hold was released") from None
+
+    def _give_back(self) -> None:
+        """Gives a handle that was released back to the lock, if no call uses it any more."""
+        if self._calls:
+            return
+        try:
+            handle = self._leaving.pop()
         except IndexError:
             return
         self.lock._client._handles[handle] = None
@@ -372,14 +416,18 @@ class Hold:
     def _drop(self) -> bool:
         """Releases what the handle has, if it has anything, and tells nobody of a loss. Returns
         whether there was a hold."""
-        code = NotHeld.code
         try:
-            for handle in self._handle:
-                code = self.lock._client._call(_library.hf_release, handle)
-                self._give_back()
+            handle = self._handle.pop()
+        except IndexError:
+            return False
+        try:
+            code = self.lock._client._call(_library.hf_release, handle)
         except Closed:
-            pass  # the client has released it
-        return code == 0
+            self._handle.append(handle)  # the client has released it
+            return False
+        self._leaving.append(handle)
+        self._give_back()
+        return bool(code == 0)
 
     def _take(self, request: Request) -> None:
         """Takes the lock, and waits on this thread. If it fails, there is no hold, but the caller
@@ -535,8 +583,17 @@ def acquire_all(
     Lock.acquire(); the timeout is for all of them together.
 
     It takes them in byte order of their names, as hf_acquire_all() and `holdfast lock` do, so two
-    callers never wait for each other. Raises InvalidArgument if a name is repeated.
+    callers never wait for each other. Raises InvalidArgument, a ValueError, if a name is repeated
+    or there is no lock, and TypeError if an argument is no Lock.
     """
+    for lock in locks:
+        if not isinstance(lock, Lock):
+            raise TypeError(
+                f"acquire_all: expected each lock of Client.lock() as an argument of its own, not "
+                f"{type(lock).__name__} ({lock!r})"
+            )
+    if not locks:
+        raise InvalidArgument("acquire_all: found no lock, expected at least one")
     if len({lock.name for lock in locks}) != len(locks):
         raise InvalidArgument("a lock's name is repeated")
     end = None if timeout is None else time.monotonic() + timeout

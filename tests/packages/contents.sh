@@ -89,6 +89,10 @@ import holdfast; print(holdfast.version())' || true)
 [[ $printed == "$version" ]] || complain "python3 prints '$printed', not '$version'"
 diff -r -x __pycache__ "$source/python/holdfast" "$python/holdfast" ||
     complain "python3-holdfast is not what python/holdfast is"
+for package in libholdfast0 python3-holdfast; do
+    grep -q "^sudo apt install .*\./build/package/${package}_\*\.deb" "$source/docs/PYTHON.md" ||
+        complain "docs/PYTHON.md: its apt install lacks $package"
+done
 dpkg-deb -f "$packages"/python3-holdfast_*.deb Depends | grep -q 'libholdfast0.*python3:any' ||
     complain "python3-holdfast depends on: $(dpkg-deb -f "$packages"/python3-holdfast_*.deb Depends)"
 

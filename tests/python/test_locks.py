@@ -246,6 +246,69 @@ class Locks(AgentTest):
         with hold:  # the end of the block has nothing to release
             pass
 
+    def test_two_threads_on_a_hold(self) -> None:
+        """While one thread calls a hold's method, another one releases the hold, and a third one
+        takes the lock. The call must not reach the third one's hold."""
+        lock = self.client.lock("two-threads")
+        for name in ("hf_downgrade", "hf_progress", "hf_sequencer", "hf_remaining_ns"):
+            hold = lock.acquire()
+            function = getattr(holdfast._library, name)
+            next_holds: list[holdfast.Hold] = []
+
+            def work() -> None:
+                hold.release()
+                next_holds.append(lock.acquire())
+
+            def late(*arguments: object) -> int:
+                thread = threading.Thread(target=work)
+                thread.start()
+                thread.join(GUARD_S)
+                return function(*arguments)
+
+            call = {
+                "hf_downgrade": hold.downgrade,
+                "hf_progress": hold.progress,
+                "hf_sequencer": hold.sequencer,
+                "hf_remaining_ns": hold.check,
+            }[name]
+            with (
+                unittest.mock.patch(f"holdfast._library.{name}", late),
+                self.assertRaises((holdfast.NotHeld, holdfast.LockLost), msg=name),
+            ):
+                call()
+            with self.assertRaises(holdfast.WouldBlock, msg=name):
+                lock.acquire(shared=True, wait=False)
+            next_holds[0].release()
+            self.assert_free(lock)
+        # the handles of the calls were given back
+        self.assertLessEqual(len(self.client._handles), 2)
+
+    def test_two_releases(self) -> None:
+        """One of two threads that release a hold at once gets NotHeld, and the next hold stays."""
+        lock = self.client.lock("two-releases")
+        hold = lock.acquire()
+        release = holdfast._library.hf_release
+        results: list[object] = []
+
+        def again() -> None:
+            try:
+                results.append(hold.release())
+            except holdfast.NotHeld as error:
+                results.append(error)
+
+        def late(handle: int) -> int:
+            with unittest.mock.patch("holdfast._library.hf_release", release):
+                thread = threading.Thread(target=again)
+                thread.start()
+                thread.join(GUARD_S)
+            self.assertEqual(hold.remaining_ns(), 0)
+            return release(handle)
+
+        with unittest.mock.patch("holdfast._library.hf_release", late):
+            hold.release()
+        self.assertIsInstance(results[0], holdfast.NotHeld)
+        self.assert_free(lock)
+
     def test_dropped(self) -> None:
         lock = self.client.lock("dropped")
         with warnings.catch_warnings(record=True) as caught:
@@ -274,6 +337,79 @@ class Locks(AgentTest):
             with self.assertRaises(holdfast.InvalidArgument, msg=repr(name)):
                 self.client.lock(name)
 
+    def test_wrong_types(self) -> None:
+        """A TypeError names what was expected."""
+        lock = self.client.lock("types")
+        for call, expected in (
+            (lambda: self.client.lock(5), "the name: expected a str, not int (5)"),
+            (lambda: self.client.lock(b"x"), "the name: expected a str, not bytes (b'x')"),
+            (lambda: self.client.watch(None), "the prefix: expected a str, not NoneType"),
+            (lambda: self.client.check_sequencer(5), "the sequencer: expected a str, not int"),
+            (lambda: holdfast.Client(command=5), "the command: expected a str, not int"),
+            (lambda: self.client.lock("x", lease="1s"), "lease: expected a number of seconds"),
+            (lambda: lock.acquire(timeout="5"), "timeout: expected a number of seconds, not str"),
+            (lambda: holdfast.acquire_all([lock]), "acquire_all: expected each lock"),
+            (lambda: holdfast.acquire_all("types"), "acquire_all: expected each lock"),
+        ):
+            with self.assertRaises(TypeError) as caught:
+                call()
+            self.assertIn(expected, str(caught.exception))
+
+    def test_messages(self) -> None:
+        """They have the value that was wrong, in the thread that failed."""
+        with self.assertRaises(holdfast.NameTooLong) as caught:
+            self.client.lock("x" * 256)
+        self.assertIn("256 bytes, expected at most 255", str(caught.exception))
+        with self.assertRaises(holdfast.InvalidArgument) as caught:
+            self.client.lock("a\nb")
+        self.assertIn("byte 2 is 0x0A", str(caught.exception))
+        with self.assertRaises(holdfast.NoAgent) as caught:
+            holdfast.Client("/nonexistent/agent.sock", connect_timeout=0)
+        self.assertIn(
+            "at /nonexistent/agent.sock: No such file or directory", str(caught.exception)
+        )
+        results: list[holdfast.Error] = []
+
+        def lose() -> None:
+            try:
+                with self.client.lock("lost", lease=0.1).acquire() as hold:
+                    token.append(hold.token)
+                    wait_until(lambda: hold.remaining() == 0, "the end of the lease")
+            except holdfast.LockLost as error:
+                results.append(error)
+
+        token: list[int] = []
+        thread = threading.Thread(target=lose)
+        thread.start()
+        thread.join(GUARD_S)
+        self.assertRegex(
+            str(results[0]),
+            f'"lost" with token {token[0]} does not count: its lease of 0.1 s is over',
+        )
+        self.assertEqual(str(results[0]).count("its lease of"), 1)
+
+    def test_message_of_another_call(self) -> None:
+        """If a signal handler calls the library between the failure and its text, the text may be
+        of the handler's call, and is not used."""
+        text = holdfast._library.hf_error_text
+
+        def handler(client: object) -> bytes:
+            if not handled:
+                handled.append(True)
+                with self.assertRaises(holdfast.NameTooLong):
+                    self.client.lock("x" * 256)
+            return text(client)
+
+        handled: list[bool] = []
+        with (
+            unittest.mock.patch("holdfast._library.hf_error_text", handler),
+            self.assertRaises(holdfast.InvalidArgument) as caught,
+        ):
+            self.client.lock("a\nb")
+        self.assertEqual(handled, [True])
+        self.assertNotIn("256 bytes", str(caught.exception))
+        self.assertIn("lock 'a\\nb': ", str(caught.exception))
+
     def test_options(self) -> None:
         # to the library, a delay of 0 is its default of 1 s, and a negative one is none
         for delay, delay_ns in ((None, 0), (0, -1), (0.25, 250_000_000)):
@@ -298,6 +434,8 @@ class Locks(AgentTest):
         self.assert_free(b)
         with self.assertRaises(holdfast.InvalidArgument):
             holdfast.acquire_all(a, b, a, timeout=1)
+        with self.assertRaisesRegex(ValueError, "found no lock, expected at least one"):
+            holdfast.acquire_all()
         short = self.client.lock("all-short", lease=0.1)
         with self.assertRaises(holdfast.LockLost), holdfast.acquire_all(a, short) as holds:
             wait_until(lambda: holds[1].remaining() == 0, "the end of the lease")
@@ -397,6 +535,7 @@ class Ends(AgentTest):
 
     def test_close_within_a_call_of_the_same_thread(self) -> None:
         """As a signal handler does: the interrupted call must not find freed memory."""
+        before = sorted(os.listdir("/proc/self/fd"))
         client = holdfast.Client()
         ours = self.client.lock("handler")
         theirs = client.lock("handler")
@@ -404,10 +543,39 @@ class Ends(AgentTest):
 
         def handler(handle: int) -> int:
             client.close()
+            client.close()
+            self.assert_free(ours)
             return holdfast._library.hf_remaining_ns(handle)
 
-        client._call(handler, hold._handle[0])
+        client._call(client._call, handler, hold._handle[0])
         self.assert_free(ours)
+        # the end of the interrupted call has ended the connection
+        self.assertEqual(sorted(os.listdir("/proc/self/fd")), before)
+        self.assertEqual(hold.remaining_ns(), 0)
+        with self.assertRaises(holdfast.Closed):
+            hold.release()
+
+    def test_close_in_a_signal_handler(self) -> None:
+        """It ends the wait of the main thread, and the connection."""
+        code = (
+            "lock = client.lock('handler')\n"
+            "signal.signal(signal.SIGUSR1, lambda *_: client.close())\n"
+            "say('waits')\n"
+            "try: lock.acquire()\n"
+            "except holdfast.Closed: say('closed')\n"
+            "links = [os.readlink(f'/proc/self/fd/{fd}') for fd in (3, 4, 5, 6, 7, 8, 9)\n"
+            "         if os.path.exists(f'/proc/self/fd/{fd}')]\n"
+            "say(len([link for link in links if link.startswith('socket:')]))\n"
+            "input()"
+        )
+        lock = self.client.lock("handler")
+        with Process(code) as other, lock:
+            other.expect(self, "waits")
+            self.wait_for_waiter(lock)
+            other.process.send_signal(signal.SIGUSR1)
+            other.expect(self, "closed")
+            other.expect(self, "0")
+            self.assertEqual(lock.why().waiters, 0)
 
     def test_no_agent(self) -> None:
         connect = holdfast._library.hf_connect
@@ -503,7 +671,7 @@ class Ends(AgentTest):
             "            hold.check()\n"
             "            say('held')\n"
             "    except SystemExit as error:\n"
-            "        os._exit(error.code if 'parent' in error.__notes__[0] else 1)\n"
+            "        os._exit(error.code if 'forked child' in error.__notes__[0] else 1)\n"
         )
         with Process(code) as other:
             other.expect(self, "held")
