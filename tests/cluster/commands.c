@@ -143,6 +143,15 @@ START_TEST(a_lock_within_a_lock)
     ck_assert_int_eq(run("lock|job|sh|-c|$HOLDFAST_BIN_DIR/holdfast lock other sh -c 'exit 3'"), 3);
     ck_assert_int_eq(
         run("lock|job|sh|-c|$HOLDFAST_BIN_DIR/holdfast lock --nested job sh -c 'exit 4'"), 4);
+    /* The innermost command knows the holds of all those around it. */
+    ck_assert_int_eq(run("lock|job|sh|-c|$HOLDFAST_BIN_DIR/holdfast lock other "
+                         "$HOLDFAST_BIN_DIR/holdfast lock job true"),
+                     64);
+    ck_assert_int_eq(run("lock|job|sh|-c|$HOLDFAST_BIN_DIR/holdfast lock other "
+                         "$HOLDFAST_BIN_DIR/holdfast lock --nested job "
+                         "sh -c 'echo $HOLDFAST_LOCK of $HOLDFAST_OUTER_LOCK; exit 5'"),
+                     5);
+    ck_assert_str_eq(output, "job of other job\n");
     ck_assert_int_eq(run("lock|job|env"), 0);
     for (char *line = strtok(output, "\n"); line != NULL; line = strtok(NULL, "\n")) {
         if (strncmp(line, "HOLDFAST_LOCK=", 14) == 0 ||
@@ -369,29 +378,44 @@ START_TEST(top_shows_a_circle)
 }
 END_TEST
 
+/* Returns the greatest rate of holds in `output`, which has a line for each reading. */
+static double greatest_rate(void)
+{
+    static const char key[] = "\"holds_per_s\":";
+    double most = 0;
+
+    for (const char *at = output; (at = strstr(at, key)) != NULL;) {
+        at += strlen(key);
+        double rate = strtod(at, NULL);
+        most = rate > most ? rate : most;
+    }
+    return most;
+}
+
 /* The rate comes from the tokens. So it counts also the holds that no reading has seen. */
 START_TEST(top_counts_holds)
 {
     enum { TIMES = 500 };
-    const char *rate;
-    char *line;
     double holds;
 
     ck_assert_int_eq(actor_acquire(&other, 0, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
-    pid_t pid = begin("top|--json|-n|2|-d|2s");
+    pid_t pid = begin("top|--json|-d|2s");
     await_output("}\n");
     for (int i = 0; i < TIMES; i++) {
         ck_assert_int_eq(actor_release(&other, 0), 0);
         ck_assert_int_eq(actor_acquire(&other, 0, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
     }
-    ck_assert_int_eq(end(pid), 0);
-    line = strchr(output, '\n') + 1;
-    rate = strstr(line, "\"holds_per_s\":");
-    ck_assert_ptr_nonnull(rate);
-    holds = strtod(rate + strlen("\"holds_per_s\":"), NULL);
-    /* The readings are two seconds apart, or more on a busy machine, where the second one may also
-     * come before the last hold. */
-    REQUIRE(holds > 0 && holds <= TIMES / 2.0 + 1, "%f holds a second", holds);
+    /* On a busy machine a reading may come before the first of these holds, or between them. */
+    int64_t end_ns = boottime_now() + GUARD_MS * MS;
+    do {
+        REQUIRE(boottime_now() < end_ns, "no reading counts a hold: %s", output);
+        sleep_ms(20);
+        read_output();
+        holds = greatest_rate();
+    } while (holds == 0);
+    kill(pid, SIGTERM);
+    (void)end(pid);
+    REQUIRE(holds <= TIMES / 2.0 + 1, "%f holds a second", holds);
 }
 END_TEST
 
