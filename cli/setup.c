@@ -121,7 +121,7 @@ static int run_one_host(struct setup *setup)
     const struct setup_place place = place_of(setup);
     int status = 0;
 
-    setup->cell.host_count = 1;
+    setup->cell = (struct setup_cell){.host_count = 1};
     host->wanted = true;
     setup->own = host;
     (void)setup_host_name(host->name);
@@ -176,9 +176,27 @@ static int read_record(struct setup *setup)
     return 0;
 }
 
-/* Sets the cell's name: that of the record, or of the command line. */
-static int choose_name(struct setup *setup)
+/* Asks for the cell's name until it is one. */
+static int ask_name(struct setup *setup)
 {
+    char answer[SETUP_LABEL_SIZE + 1];
+    int status;
+
+    do {
+        if (!setup_ask("Name of the cell", "prod", answer, sizeof(answer))) {
+            return cli_usage_error("setup", "expected the name of the cell; %s", nothing_written);
+        }
+        status = setup_label("--cell", answer, setup->cell.name);
+    } while (status == CLI_USAGE);
+    return status;
+}
+
+/* Sets the cell's name: that of the record, or of the command line, or of a person. */
+static int choose_name(struct setup *setup, bool asks)
+{
+    if (asks && !setup->cell.recorded && setup->name == NULL) {
+        return ask_name(setup);
+    }
     if (!setup->cell.recorded) {
         return setup_label("--cell", setup->name != NULL ? setup->name : "prod", setup->cell.name);
     }
@@ -192,28 +210,11 @@ static int choose_name(struct setup *setup)
         setup->name, setup->cell.name, setup->certificates);
 }
 
-/* Finds out which of the hosts is this one. */
-static int choose_own(struct setup *setup, bool asks)
+/* Sets the host that this one is: `self`, or none if that is "-". */
+static int set_own(struct setup *setup, const char *self)
 {
-    char answer[SETUP_LABEL_SIZE + 1];
-    const char *self = setup->self;
-
-    setup->own = self == NULL ? setup_host_guess(&setup->cell) : NULL;
-    if (self == NULL && setup->own == NULL && asks) {
-        if (!setup_ask("Which of them is this host (- for none)", setup->cell.hosts[0].name, answer,
-                       sizeof(answer))) {
-            return cli_usage_error("setup", "expected the name of a host; %s", nothing_written);
-        }
-        self = answer;
-    }
-    if (setup->own != NULL || (self != NULL && strcmp(self, "-") == 0) ||
-        (self == NULL && setup->cell.recorded)) {
-        return 0; /* an added host is usually another one */
-    }
-    if (self == NULL) {
-        return cli_usage_error("setup",
-                               "no host has this host's name or address: expected --self NAME, or "
-                               "--self - if this host is none of them");
+    if (strcmp(self, "-") == 0) {
+        return 0;
     }
     setup->own = setup_cell_find(&setup->cell, self);
     return setup->own != NULL ? 0
@@ -221,6 +222,39 @@ static int choose_own(struct setup *setup, bool asks)
                                                 "--self: found \"%s\", expected the NAME of a "
                                                 "--host, or -",
                                                 self);
+}
+
+/* Asks which of the hosts is this one, until the answer is one of them. */
+static int ask_own(struct setup *setup)
+{
+    char answer[SETUP_LABEL_SIZE + 1];
+    int status;
+
+    do {
+        if (!setup_ask("Which of them is this host (- for none)", setup->cell.hosts[0].name, answer,
+                       sizeof(answer))) {
+            return cli_usage_error("setup", "expected the name of a host; %s", nothing_written);
+        }
+        status = set_own(setup, answer);
+    } while (status == CLI_USAGE);
+    return status;
+}
+
+/* Finds out which of the hosts is this one. */
+static int choose_own(struct setup *setup, bool asks)
+{
+    if (setup->self != NULL) {
+        return set_own(setup, setup->self);
+    }
+    setup->own = setup_host_guess(&setup->cell);
+    if (setup->own == NULL && asks) {
+        return ask_own(setup);
+    }
+    if (setup->own != NULL || setup->cell.recorded) {
+        return 0; /* an added host is usually another one */
+    }
+    return cli_usage_error("setup", "no host has this host's name or address: expected --self "
+                                    "NAME, or --self - if this host is none of them");
 }
 
 /* Writes the folder with the certificates, and in it the record and the folder of each wanted
@@ -284,25 +318,33 @@ static int confirm(const struct setup *setup)
     char answer[16];
 
     setup_show_plan(setup);
-    if (setup_ask("Write its certificates and configurations", "yes", answer, sizeof(answer)) &&
-        (strcmp(answer, "yes") == 0 || strcmp(answer, "y") == 0)) {
-        return 0;
+    while (setup_ask("Write its certificates and configurations", "yes", answer, sizeof(answer)) &&
+           strcmp(answer, "no") != 0 && strcmp(answer, "n") != 0) {
+        if (strcmp(answer, "yes") == 0 || strcmp(answer, "y") == 0) {
+            return 0;
+        }
+        printf("Found \"%s\", expected yes or no\n", answer);
     }
     return cli_usage_error("setup", "%s", nothing_written);
 }
 
-static int run_cell(struct setup *setup, bool asks)
+/* Fills in the cell from its record and the hosts of the command line, or of a person. */
+static int read_hosts(struct setup *setup)
 {
-    char name[SETUP_LABEL_SIZE + 1];
+    setup->cell = (struct setup_cell){.host_count = 0};
     int status = read_record(setup);
 
     for (size_t index = 0; status == 0 && index < setup->hosts.count; index++) {
         status = setup_cell_add(&setup->cell, setup->hosts.items[index]);
     }
-    if (status == 0 && asks && !setup->cell.recorded && setup->name == NULL) {
-        setup->name = setup_ask("Name of the cell", "prod", name, sizeof(name)) ? name : "";
-    }
-    status = status != 0 ? status : choose_name(setup);
+    return status;
+}
+
+static int run_cell(struct setup *setup, bool asks)
+{
+    int status = asks ? 0 : read_hosts(setup); /* ask_hosts() has read the hosts of a person */
+
+    status = status != 0 ? status : choose_name(setup, asks);
     status = status != 0 ? status : choose_users(setup);
     status = status != 0 ? status : choose_own(setup, asks);
     if (status == 0 && !setup->cell.recorded) {
@@ -367,15 +409,12 @@ static int find_paths(struct setup *setup, const char *output, const char *certi
     return status != 0 || state_dir == NULL ? status : absolute(state_dir, setup->state_dir);
 }
 
-/* Asks for the hosts of the cell, separated by blanks or commas. `answer` keeps their texts. */
-static int ask_hosts(struct setup *setup, char *answer, size_t size)
+/* Takes the hosts of an answer, separated by blanks or commas, into the cell. */
+static int take_hosts(struct setup *setup, char *answer)
 {
     char *rest = NULL;
 
-    if (!setup_ask("Hosts that share the locks, each as NAME=ADDRESS (Enter: only this host)", "",
-                   answer, size)) {
-        return cli_usage_error("setup", "expected the hosts or an empty line; %s", nothing_written);
-    }
+    setup->hosts.count = 0;
     for (char *word = strtok_r(answer, " ,\t", &rest); word != NULL;
          word = strtok_r(NULL, " ,\t", &rest)) {
         if (setup->hosts.count == OPTION_LIST_MAX) {
@@ -384,7 +423,23 @@ static int ask_hosts(struct setup *setup, char *answer, size_t size)
         }
         setup->hosts.items[setup->hosts.count++] = word;
     }
-    return 0;
+    return setup->hosts.count > 0 ? read_hosts(setup) : 0;
+}
+
+/* Asks for the hosts of the cell until the answer is good. `answer` keeps their texts. */
+static int ask_hosts(struct setup *setup, char *answer, size_t size)
+{
+    int status;
+
+    do {
+        if (!setup_ask("Hosts that share the locks, each as NAME=ADDRESS (Enter: only this host)",
+                       "", answer, size)) {
+            return cli_usage_error("setup", "expected the hosts or an empty line; %s",
+                                   nothing_written);
+        }
+        status = take_hosts(setup, answer);
+    } while (status == CLI_USAGE);
+    return status;
 }
 
 static int check_options(const struct setup *setup, const char *certificates, const char *state_dir)

@@ -81,16 +81,21 @@ bool setup_ask(const char *question, const char *usual, char *out, size_t size)
 {
     char line[4096];
 
-    printf(usual[0] != '\0' ? "%s [%s]: " : "%s: ", question, usual);
-    if (fflush(stdout) != 0 || fgets(line, sizeof(line), stdin) == NULL) {
-        putchar('\n');
-        return false;
+    for (;;) {
+        printf(usual[0] != '\0' ? "%s [%s]: " : "%s: ", question, usual);
+        if (fflush(stdout) != 0 || fgets(line, sizeof(line), stdin) == NULL) {
+            putchar('\n');
+            return false;
+        }
+        size_t begin = strspn(line, " \t");
+        size_t end = strlen(line);
+        while (end > begin && strchr(" \t\r\n", line[end - 1]) != NULL) {
+            end--;
+        }
+        line[end] = '\0';
+        if (snprintf(out, size, "%s", end > begin ? line + begin : usual) < (int)size) {
+            return true;
+        }
+        printf("Found %zu bytes, expected at most %zu\n", end - begin, size - 1);
     }
-    size_t begin = strspn(line, " \t");
-    size_t end = strlen(line);
-    while (end > begin && strchr(" \t\r\n", line[end - 1]) != NULL) {
-        end--;
-    }
-    line[end] = '\0';
-    return snprintf(out, size, "%s", end > begin ? line + begin : usual) < (int)size;
 }

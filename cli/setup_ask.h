@@ -17,8 +17,8 @@ const struct setup_host *setup_host_guess(const struct setup_cell *cell);
 
 /*
  * Asks the question, and writes the answer, without blanks around it, to out. An empty line stands
- * for `usual` ("": there is no usual answer). Returns false at the end of the input, or if the
- * answer is too long.
+ * for `usual` ("": there is no usual answer). Asks again if the answer is too long. Returns false
+ * at the end of the input.
  */
 bool setup_ask(const char *question, const char *usual, char *out, size_t size)
     __attribute__((warn_unused_result));

@@ -244,6 +244,31 @@ asked() {
     grep -qx 'r = tls+tcp://127.1.1.3:7000' "$dir/yes/c.ini"
 }
 
+# On a terminal, a wrong answer leads to the same question again. At the end of the answers nothing
+# is written.
+asked_again() {
+    printf '%s\n' p 'p=127.1.1.1 P=127.1.1.2' 'p=127.1.1.1 q=127.1.1.2 r=127.1.1.3' \
+        'No Name' "$(printf 'n%.0s' {1..40})" again s q perhaps yes |
+        script -qec "$holdfast setup --output $dir/again/c.ini" /dev/null >"$dir/out" ||
+        fail "a wrong answer ended it: $(cat "$dir/out")"
+    says 'found "p", expected NAME=ADDRESS'
+    says 'Found 40 bytes, expected at most 33'
+    says 'found "s", expected the NAME of a --host'
+    says 'Found "perhaps", expected yes or no'
+    grep -qx 'name = q' "$dir/again/c.ini" || fail "$(cat "$dir/out")"
+    grep -qx 'cell = again' "$dir/again/c.ini"
+    local status=0
+    printf '%s\n' p 'p=127.1.1.1 q=127.1.1.2 r=127.1.1.3' 'No Name' |
+        script -qec "$holdfast setup --output $dir/ended/c.ini" /dev/null >"$dir/out" || status=$?
+    [[ $status == 64 && ! -e $dir/ended ]] || fail "status $status: $(cat "$dir/out")"
+    says 'nothing was written'
+    # An empty answer after a wrong one means this host alone.
+    printf '%s\n' p=127.1.1.1,P=x '' |
+        script -qec "$holdfast setup --output $dir/alone/d.ini --state-dir $dir/alone/state" \
+            /dev/null >"$dir/out"
+    grep -qx 'cell = home' "$dir/alone/d.ini" || fail "$(cat "$dir/out")"
+}
+
 # Root writes the files of the service: the key belongs to the service's user, and the rest to root.
 # A mount namespace has a copy of /etc with that user.
 in_service() {
@@ -273,7 +298,7 @@ service() {
 }
 
 for part in one_host without cell_of_three joins_later made_anew wrong_folder even_number asked \
-    service; do
+    asked_again service; do
     "$part"
     echo "$part"
 done
