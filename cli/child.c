@@ -149,7 +149,8 @@ int child_go(const struct child_options *options, struct child *child)
         return 0;
     }
     child_reap(child);
-    (void)child_failed(options->argv[0], problem);
+    fprintf(stderr, "holdfast lock: %s: %s%s\n", options->argv[0], strerror(problem),
+            options->hint);
     return problem == ENOENT ? CLI_NOT_FOUND : CLI_NOT_EXECUTABLE;
 }
 

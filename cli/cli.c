@@ -6,14 +6,11 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "remedy.h"
 #include "socket_path.h"
 #include "text.h"
 
 enum { LINE_MAX_BYTES = 1024 }; /* the longest error line; the rest of a longer line is cut off */
-
-/* Stands behind the error that no agent answers. */
-static const char silent_remedy[] =
-    "; start it (systemctl start holdfastd), or ask `holdfast doctor` why";
 
 int cli_exit_code(int error)
 {
@@ -91,7 +88,7 @@ int cli_connect(const struct cli *cli, const char *where, int64_t timeout_ns, hf
         .command = cli->command,
     };
     char what[LINE_MAX_BYTES];
-    char line[LINE_MAX_BYTES + sizeof(silent_remedy)];
+    char line[2 * LINE_MAX_BYTES];
     struct socket_path found;
     int error;
 
@@ -106,8 +103,9 @@ int cli_connect(const struct cli *cli, const char *where, int64_t timeout_ns, hf
         /* looks again, because a socket may have been made or removed since the first look */
         socket_path_find(cli, &found);
         snprintf(what, sizeof(what), "%s (%s)", found.path, found.from);
-        snprintf(line, sizeof(line), "%s%s", why[0] != '\0' ? why : hf_strerror(error),
-                 error == HF_ENOAGENT ? silent_remedy : "");
+        snprintf(line, sizeof(line), "%s%s%s%s", why[0] != '\0' ? why : hf_strerror(error),
+                 error == HF_ENOAGENT ? "; " : "", error == HF_ENOAGENT ? remedy_no_agent() : "",
+                 error == HF_ENOAGENT ? ", or ask `holdfast doctor` why" : "");
         return fail_because(where, what, error, line);
     }
     if (socket_path_used(cli, hf_socket(*out), &found)) {

@@ -12,6 +12,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "remedy.h"
 #include "socket_path.h"
 
 enum { LOCKS_MAX = 100000 };
@@ -104,9 +105,14 @@ static void nobody_answers(struct doctor *doctor)
                           doctor->socket_from, hf_strerror(HF_ENOAGENT),
                           why_silent(doctor->socket));
     doctor_advise(finding, "an agent that answers",
-                  "start it (systemctl start holdfastd, or holdfastd --dev; restart it if it "
-                  "runs: no hold is lost), read its log (journalctl -u holdfastd), or name its "
-                  "socket with --socket");
+                  configuration_missing()
+                      ? "write " SERVICE_CONFIGURATION ", which this host lacks (holdfast setup), "
+                        "and do what setup then says; or start an agent without it (holdfastd "
+                        "--dev, or holdfastd --config FILE; restart it if it runs: no hold is "
+                        "lost), or name its socket with --socket"
+                      : "start it (systemctl start holdfastd, or holdfastd --dev; restart it if "
+                        "it runs: no hold is lost), read its log (journalctl -u holdfastd), or "
+                        "name its socket with --socket");
 }
 
 void doctor_no_agent(struct doctor *doctor, int error, const char *why)

@@ -520,6 +520,7 @@ static int guard_start(struct guard *guard)
 {
     struct child_options child = {
         .argv = guard->options->argv,
+        .hint = guard->options->hint,
         .mask = guard->options->mask,
         .terminal = &guard->terminal,
         .progress_fd = -1,

@@ -113,6 +113,7 @@ static int run_holding(const struct lock_arguments *arguments, struct held *held
     const struct guard_options options = {
         .held = held,
         .argv = arguments->command,
+        .hint = arguments->hint,
         .mask = mask,
         .kill_after_ns = arguments->kill_after_ns,
         .lock_delay_ns = arguments->lock_delay_ns,
@@ -192,14 +193,31 @@ static int64_t agent_wait_ns(const struct lock_arguments *arguments)
 /* Takes the locks and runs CMD, or runs CMD under the outer hold (nested.h). */
 static int run_connected(struct lock_arguments *arguments, struct held *held)
 {
-    bool outer = false;
-    int status = nested_check(held->client, held->names, held->count, arguments->nested,
-                              arguments->shared, &outer);
+    const struct nested_options options = {
+        .names = held->names,
+        .count = held->count,
+        .nested = arguments->nested,
+        .shared = arguments->shared,
+    };
+    struct outer outer;
+    bool under = false;
+    int status;
 
+    if (outer_read(&outer) != 0) {
+        return cli_fail("lock", "the environment", HF_ENOMEM);
+    }
+    status = nested_check(held->client, &outer, &options, &under);
+    if (status == 0 && !under) {
+        outer_prune(&outer, held->client);
+        if (outer_export(&outer) != 0) {
+            status = cli_fail("lock", "the environment of the command", HF_ENOMEM);
+        }
+    }
+    outer_free(&outer);
     if (status != 0) {
         return status;
     }
-    return outer ? nested_exec(arguments->command) : run_locked(arguments, held);
+    return under ? nested_exec(arguments->command, arguments->hint) : run_locked(arguments, held);
 }
 
 /* Joins the words of CMD with spaces, and cuts them off at the end of `out`. Others see this text

@@ -64,6 +64,8 @@ int lock_arguments_read(struct cli *cli, int argc, char **argv, struct lock_argu
         {"exclusive", 'x', OPTION_FLAG, &out->exclusive},
         {"exclusive", 'e', OPTION_FLAG, &out->exclusive},
         {"no-wait", 'n', OPTION_FLAG, &out->no_wait},
+        {"nonblock", '\0', OPTION_FLAG, &out->no_wait},
+        {"nb", '\0', OPTION_FLAG, &out->no_wait},
         {"wait", '\0', OPTION_DURATION, &out->wait_ns},
         {"timeout", 'w', OPTION_SECONDS, &out->wait_ns},
         {"lease", '\0', OPTION_DURATION, &out->lease_ns},
@@ -73,6 +75,8 @@ int lock_arguments_read(struct cli *cli, int argc, char **argv, struct lock_argu
         {"conflict-exit-code", 'E', OPTION_STATUS, &out->not_now_status},
         {"command", 'c', OPTION_TEXT, &out->line},
         {"close", 'o', OPTION_FLAG, &out->close},
+        {"no-fork", 'F', OPTION_FLAG, &out->no_fork},
+        {"unlock", 'u', OPTION_FLAG, &out->unlock},
         {"nested", '\0', OPTION_FLAG, &out->nested},
         {"verbose", 'v', OPTION_FLAG, &out->verbose},
         {"quiet", 'q', OPTION_FLAG, &out->quiet},
@@ -197,10 +201,45 @@ static int find_command(const struct cli *cli, struct lock_arguments *arguments)
     return 0;
 }
 
+/* Refuses the options of flock(1) that have no counterpart. */
+static int check_flock(const struct lock_arguments *arguments)
+{
+    if (arguments->unlock) {
+        return cli_usage_error("lock", "-u, --unlock: a lock is released when its CMD ends: "
+                                       "expected NAME and CMD without it");
+    }
+    if (arguments->no_fork) {
+        return cli_usage_error("lock", "-F, --no-fork: holdfast stays beside CMD to watch the "
+                                       "hold: expected the command line without it");
+    }
+    return 0;
+}
+
+/* Sets the hint. Somebody who writes `NAME CMD -- ARG` may mean CMD to begin before the --. */
+static void set_hint(struct lock_arguments *arguments)
+{
+    const size_t size = sizeof(arguments->hint);
+    size_t used = 0;
+
+    if (arguments->name_count < 2) {
+        return;
+    }
+    used += (size_t)snprintf(arguments->hint, size,
+                             "; the words before -- were taken as names of locks: ");
+    for (size_t index = 0; index < arguments->name_count && used < size; index++) {
+        const char *before = index == 0 ? "" : index + 1 < arguments->name_count ? ", " : " and ";
+        int wrote = snprintf(arguments->hint + used, size - used, "%s%s", before,
+                             arguments->names[index]);
+
+        used += wrote > 0 ? (size_t)wrote : size;
+    }
+}
+
 int lock_arguments_check(const struct cli *cli, struct lock_arguments *arguments)
 {
-    int status = find_command(cli, arguments);
+    int status = check_flock(arguments);
 
+    status = status != 0 ? status : find_command(cli, arguments);
     if (status != 0) {
         return status;
     }
@@ -220,5 +259,6 @@ int lock_arguments_check(const struct cli *cli, struct lock_arguments *arguments
     if (arguments->lock_delay_ns > lock_delay_max_ns) {
         return cli_usage_error("lock", "--lock-delay: expected at most 60s");
     }
+    set_hint(arguments);
     return names_check(arguments);
 }

@@ -15,6 +15,8 @@
 
 #include "cli.h"
 
+enum { LOCK_HINT_SIZE = 512 };
+
 /* The value of a duration that the user did not give. */
 static const int64_t lock_unset_ns = INT64_MIN;
 
@@ -26,7 +28,9 @@ struct lock_arguments {
     bool json; /* a copy of cli->json */
     bool verbose;
     bool quiet;
-    bool close; /* -o of flock(1), which has no effect here */
+    bool close;   /* -o of flock(1), which has no effect here */
+    bool no_fork; /* -F of flock(1), which is refused */
+    bool unlock;  /* -u of flock(1), which is refused */
     int64_t wait_ns;
     int64_t lease_ns;
     int64_t lock_delay_ns;
@@ -38,7 +42,10 @@ struct lock_arguments {
     size_t name_count;
     char **command;  /* CMD, NULL-terminated; NULL before lock_arguments_check() */
     bool has_dashes; /* the command line has a `--` */
-    char *shell[4];  /* the words of the shell that runs `line`; `command` then points here */
+    /* Ends the line that CMD could not be executed: which words were taken as names, if these may
+     * have been meant as CMD; else an empty text */
+    char hint[LOCK_HINT_SIZE];
+    char *shell[4]; /* the words of the shell that runs `line`; `command` then points here */
 };
 
 /* Reads argv. Returns 0, or CLI_USAGE after a line on stderr. */

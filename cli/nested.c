@@ -10,91 +10,59 @@
 #include <unistd.h>
 
 #include "cli.h"
-#include "environment.h"
 
-/* Returns the size of the first word of a list. */
-static size_t word_size(const char *list)
+/* Sets *held to the index of the outer hold of the lock `name` that counts now, or to the number of
+ * outer holds if there is none. Returns 0 or the library's error. */
+static int outer_check(hf_client *client, const struct outer *outer, const char *name, size_t *held)
 {
-    return strcspn(list, " ");
-}
+    for (*held = 0; *held < outer->count; ++*held) {
+        const struct outer_hold *hold = &outer->holds[*held];
+        int error = outer_is(hold, name) ? hf_check_sequencer(client, outer_sequencer(hold))
+                                         : HF_ESTALE;
 
-/* Returns the sequencer of the outer hold of the lock `name`, in a static buffer, or NULL if there
- * is no outer hold. */
-static const char *outer_sequencer(const char *name)
-{
-    static char found[HF_SEQUENCER_MAX];
-    const char *names = getenv("HOLDFAST_LOCK");
-    const char *sequencers = getenv("HOLDFAST_SEQUENCER");
-
-    while (names != NULL && sequencers != NULL && *names != '\0' && *sequencers != '\0') {
-        size_t size = word_size(sequencers);
-
-        if (environment_names(names, name) && size < sizeof(found)) {
-            memcpy(found, sequencers, size);
-            found[size] = '\0';
-            return found;
-        }
-        names += word_size(names);
-        names += *names == ' ';
-        sequencers += size;
-        sequencers += *sequencers == ' ';
-    }
-    return NULL;
-}
-
-/* Sets *held to whether the outer hold of the lock `name` counts now. Returns 0 or the library's
- * error. */
-static int outer_check(hf_client *client, const char *name, bool *held)
-{
-    const char *sequencer = outer_sequencer(name);
-    int error = sequencer == NULL ? HF_ESTALE : hf_check_sequencer(client, sequencer);
-
-    *held = error == 0;
-    /* The outer hold does not count if it is over (HF_ESTALE), or is of another cell
-     * (HF_EINVAL). */
-    return error == HF_ESTALE || error == HF_EINVAL ? 0 : error;
-}
-
-/* Returns the first of these locks whose outer hold is shared, or NULL. The third part of a
- * sequencer is the mode of its hold. */
-static const char *outer_shared(char *const *names, size_t count)
-{
-    for (size_t index = 0; index < count; index++) {
-        const char *part = outer_sequencer(names[index]);
-
-        for (int skipped = 0; part != NULL && skipped < 2; skipped++) {
-            part = strchr(part, '/');
-            part += part != NULL;
-        }
-        if (part != NULL && strncmp(part, "s/", 2) == 0) {
-            return names[index];
+        /* An outer hold does not count if it is over (HF_ESTALE), or is of another cell
+         * (HF_EINVAL). */
+        if (error != HF_ESTALE && error != HF_EINVAL) {
+            return error;
         }
     }
-    return NULL;
+    return 0;
 }
 
-int nested_check(hf_client *client, char *const *names, size_t count, bool nested, bool shared,
-                 bool *outer)
+/* Returns whether the hold is shared. The third part of a sequencer is the mode of its hold. */
+static bool is_shared(const struct outer_hold *hold)
 {
-    const char *held_name = NULL;
-    const char *free_name = NULL;
+    const char *part = outer_sequencer(hold);
 
-    *outer = false;
+    for (int skipped = 0; part != NULL && skipped < 2; skipped++) {
+        part = strchr(part, '/');
+        part += part != NULL;
+    }
+    return part != NULL && strncmp(part, "s/", 2) == 0;
+}
+
+/* Finds the outer hold of each of these locks that counts now (outer_check()). Returns 0, or the
+ * exit status after a line on stderr. */
+static int find_all(hf_client *client, const struct outer *outer, char *const *names, size_t count,
+                    size_t *held)
+{
     for (size_t index = 0; index < count; index++) {
-        bool held = false;
-        int error = outer_check(client, names[index], &held);
+        int error = outer_check(client, outer, names[index], &held[index]);
 
         if (error != 0) {
             (void)cli_fail_call("lock", names[index], error);
             return error == HF_EUNKNOWN ? CLI_NOT_NOW : cli_exit_code(error);
         }
-        held_name = held ? names[index] : held_name;
-        free_name = held ? free_name : names[index];
     }
-    if (held_name == NULL) {
-        return 0;
-    }
-    if (!nested) {
+    return 0;
+}
+
+/* Returns 0 if this command may run under the outer holds, else CLI_USAGE after a line on stderr.
+ * held_name, free_name: a lock that an outer command holds, and one that none holds or NULL. */
+static int may_nest(const struct outer *outer, const struct nested_options *options,
+                    const size_t *held, const char *held_name, const char *free_name)
+{
+    if (!options->nested) {
         return cli_usage_error("lock",
                                "\"%s\" is held by the holdfast that runs this command "
                                "(HOLDFAST_LOCK), so this would wait for itself: expected another "
@@ -107,24 +75,54 @@ int nested_check(hf_client *client, char *const *names, size_t count, bool neste
                                "or none of the locks in it",
                                held_name, free_name);
     }
-    held_name = shared ? NULL : outer_shared(names, count);
-    if (held_name != NULL) {
-        return cli_usage_error(
-            "lock",
-            "--nested: the outer hold of \"%s\" is shared: expected --shared, or "
-            "an outer hold that is exclusive",
-            held_name);
+    for (size_t index = 0; index < options->count; index++) {
+        if (!options->shared && is_shared(&outer->holds[held[index]])) {
+            return cli_usage_error(
+                "lock",
+                "--nested: the outer hold of \"%s\" is shared: expected --shared, or "
+                "an outer hold that is exclusive",
+                options->names[index]);
+        }
     }
-    *outer = true;
     return 0;
 }
 
-int nested_exec(char **command)
+int nested_check(hf_client *client, struct outer *outer, const struct nested_options *options,
+                 bool *under)
+{
+    size_t *held = calloc(options->count, sizeof(*held));
+    const char *held_name = NULL;
+    const char *free_name = NULL;
+    int status;
+
+    *under = false;
+    if (held == NULL) {
+        return cli_fail("lock", "names", HF_ENOMEM);
+    }
+    status = find_all(client, outer, options->names, options->count, held);
+    for (size_t index = 0; index < options->count && status == 0; index++) {
+        bool has = held[index] < outer->count;
+
+        held_name = has ? options->names[index] : held_name;
+        free_name = has ? free_name : options->names[index];
+    }
+    if (status == 0 && held_name != NULL) {
+        status = may_nest(outer, options, held, held_name, free_name);
+        *under = status == 0;
+    }
+    if (*under && outer_adopt(outer, held, options->count) != 0) {
+        status = cli_fail("lock", "the environment of the command", HF_ENOMEM);
+    }
+    free(held);
+    return status;
+}
+
+int nested_exec(char **command, const char *hint)
 {
     int problem;
 
     (void)execvp(command[0], command);
     problem = errno;
-    fprintf(stderr, "holdfast lock: %s: %s\n", command[0], strerror(problem));
+    fprintf(stderr, "holdfast lock: %s: %s%s\n", command[0], strerror(problem), hint);
     return problem == ENOENT ? CLI_NOT_FOUND : CLI_NOT_EXECUTABLE;
 }

@@ -8,11 +8,11 @@
 
 #include "cli.h"
 #include "options.h"
+#include "remedy.h"
 #include "setup_cell.h"
 #include "setup_install.h"
 
-/* The configuration that the service reads. */
-#define SETUP_OUTPUT "/etc/holdfast/holdfastd.ini"
+#define SETUP_OUTPUT SERVICE_CONFIGURATION
 
 struct setup {
     struct cli *cli;

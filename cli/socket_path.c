@@ -54,12 +54,13 @@ void socket_path_find(const struct cli *cli, struct socket_path *out)
     if (path_named(cli, out)) {
         return;
     }
-    if (!path_runtime(runtime)) {
+    if (!path_runtime(runtime) || access(system_path, F_OK) == 0) {
         path_set(out, system_path, "the default");
-    } else if (access(system_path, F_OK) != 0 && access(runtime, F_OK) == 0) {
+    } else if (access(runtime, F_OK) == 0) {
         path_set(out, runtime, "by XDG_RUNTIME_DIR, as there is no /run/holdfast/agent.sock");
     } else {
-        path_set(out, system_path, "the default; no agent listens below XDG_RUNTIME_DIR either");
+        path_set(out, system_path,
+                 "the default; there is no holdfast/agent.sock below XDG_RUNTIME_DIR either");
     }
 }
 

@@ -123,12 +123,48 @@ START_TEST(the_systems_agent_comes_first)
     ck_assert_ptr_nonnull(strstr(run("$BIN/holdfast show x"), "exclusive"));
     hf_disconnect(client);
 
+    /* The system's agent stands still, and so the library does not look for another agent. The
+     * error says nothing of the agent of --dev, which listens. */
+    ck_assert_int_eq(kill(agent.pid, SIGSTOP), 0);
+    said = run("$BIN/holdfast lock --no-wait x true 2>&1");
+    REQUIRE(strstr(said, ": /run/holdfast/agent.sock (the default): ") != NULL, "%s", said);
+    ck_assert_int_eq(kill(agent.pid, SIGCONT), 0);
+
     end(dev, SIGTERM);
     agent_kill(&agent);
-    ck_assert_ptr_nonnull(strstr(run("$BIN/holdfast status 2>&1"),
-                                 "/run/holdfast/agent.sock (the default; no agent listens below "
-                                 "XDG_RUNTIME_DIR either): "));
+    said = run("$BIN/holdfast status 2>&1");
+    REQUIRE(strstr(said, ": /run/holdfast/agent.sock (the default): ") != NULL, "%s", said);
+    ck_assert_int_eq(unlink(system_socket), 0);
+    said = run("$BIN/holdfast status 2>&1");
+    REQUIRE(strstr(said, "/run/holdfast/agent.sock (the default; there is no holdfast/agent.sock "
+                         "below XDG_RUNTIME_DIR either): ") != NULL,
+            "%s", said);
     agent_destroy(&agent);
+}
+END_TEST
+
+/* `systemctl start holdfastd` fails without a configuration, so `holdfast setup` comes first. */
+START_TEST(the_first_step)
+{
+    static const char *const commands[] = {"$BIN/holdfast lock --no-wait x true 2>&1",
+                                           "$BIN/holdfast doctor 2>&1"};
+    if (geteuid() != 0) {
+        return;
+    }
+    own_run();
+    REQUIRE(mount("holdfast", "/etc", "tmpfs", 0, "mode=0755") == 0, "mount: %s", strerror(errno));
+    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
+        const char *said = run(commands[i]);
+        REQUIRE(strstr(said, "(holdfast setup)") != NULL, "%s", said);
+        REQUIRE(strstr(said, "systemctl start") == NULL, "%s", said);
+    }
+    ck_assert_int_eq(mkdir("/etc/holdfast", 0755), 0);
+    ck_assert_int_eq(mknod("/etc/holdfast/holdfastd.ini", S_IFREG | 0644, 0), 0);
+    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
+        const char *said = run(commands[i]);
+        REQUIRE(strstr(said, "holdfast setup") == NULL, "%s", said);
+        REQUIRE(strstr(said, "start it (systemctl start holdfastd") != NULL, "%s", said);
+    }
 }
 END_TEST
 
@@ -137,5 +173,6 @@ int main(void)
     TCase *tests = tcase_create("which_agent");
     tcase_set_timeout(tests, 120);
     tcase_add_test(tests, the_systems_agent_comes_first);
+    tcase_add_test(tests, the_first_step);
     return suite_main("which_agent", tests);
 }

@@ -65,6 +65,17 @@ without_configuration() {
         fail "it says: $(<"$work/said")"
 }
 
+# The commands name the step that helps, and not the start that fails.
+first_step() {
+    local command
+    for command in "lock --no-wait demo true" doctor; do
+        # shellcheck disable=SC2086 # words
+        holdfast $command >"$work/said" 2>&1 && fail "holdfast $command finds an agent"
+        grep -q 'holdfast setup' "$work/said" || fail "holdfast $command: $(<"$work/said")"
+        ! grep -q 'systemctl start' "$work/said" || fail "holdfast $command: $(<"$work/said")"
+    done
+}
+
 # Does what the agent's line on the journal said, and then what that command says.
 first_lock() {
     holdfast setup --one-host --self clean >"$work/said"
@@ -221,8 +232,8 @@ usr_local() {
     "$given/program" | grep -q 'I hold it, token [1-9]' || fail "a program with the library"
 }
 
-for part in fresh_install without_configuration first_lock all_packages upgrade upgrade_refused \
-    upgrade_stopped remove purge usr_local; do
+for part in fresh_install without_configuration first_step first_lock all_packages upgrade \
+    upgrade_refused upgrade_stopped remove purge usr_local; do
     step "$part"
     "$part"
 done

@@ -26,6 +26,10 @@ static const struct {
     {"lock a -n -c 'echo late'", "late\n", "acquire a mode=0 timeout=0\n"},
     {"lock a b -- echo both", "both\n", "acquire_all 2\n"},
     {"lock --shared a echo shared", "shared\n", "acquire a mode=1 timeout=-1\n"},
+    {"lock --nonblock a echo had", "had\n", "acquire a mode=0 timeout=0\n"},
+    {"lock --nb a echo had", "had\n", "acquire a mode=0 timeout=0\n"},
+    {"lock --exclusive --close --verbose --conflict-exit-code 1 --timeout 2 a --command 'echo c'",
+     "c\n", "acquire a mode=0 timeout=2000000000\n"},
 };
 
 START_TEST(test_understood)
@@ -65,6 +69,10 @@ static const struct {
     {"lock -s /etc/passwd", "\"/etc/passwd\" is no socket: did you mean --shared?"},
     {"lock -n5 a true", "-n5: expected no value after --no-wait"},
     {"lock -nZ a true", "-nZ: expected no value after --no-wait"},
+    {"lock -F a true", "-F, --no-fork: holdfast stays beside CMD"},
+    {"lock --no-fork a true", "-F, --no-fork: holdfast stays beside CMD"},
+    {"lock -u 9", "-u, --unlock: a lock is released when its CMD ends"},
+    {"lock --unlock a true", "-u, --unlock: a lock is released when its CMD ends"},
 };
 
 START_TEST(test_refused)
@@ -90,6 +98,34 @@ START_TEST(test_shared_hint_without_agent)
     ck_assert_ptr_null(strstr(ran.err, "did you mean"));
     run_command("connect=-9", "lock -s /etc/passwd job -- true", &ran);
     ck_assert_ptr_nonnull(strstr(ran.err, "\"/etc/passwd\" is no socket: did you mean --shared?"));
+}
+END_TEST
+
+/* A CMD that begins before the -- by mistake: the error has the words that were read as names. */
+static const struct {
+    const char *line;
+    int status;
+    const char *err;
+} misread[] = {
+    {"lock k git log -- /nonexistent/file", 127,
+     "No such file or directory; the words before -- were taken as names of locks: k, git and "
+     "log\n"},
+    {"lock k git -- /etc/passwd", 126,
+     "Permission denied; the words before -- were taken as names of locks: k and git\n"},
+    {"lock k -- /nonexistent/file", 127, "No such file or directory\n"},
+    {"lock k /nonexistent/file", 127, "No such file or directory\n"},
+    {"lock k git -- sh -c 'exit 127'", 127, ""}, /* CMD's own status */
+};
+
+START_TEST(test_misread)
+{
+    struct ran ran;
+
+    run_command("", misread[_i].line, &ran);
+    ck_assert_msg(ran.status == misread[_i].status, "%s: %d", misread[_i].line, ran.status);
+    ck_assert_msg(misread[_i].err[0] == '\0' ? ran.err[0] == '\0'
+                                             : strstr(ran.err, misread[_i].err) != NULL,
+                  "%s: %s", misread[_i].line, ran.err);
 }
 END_TEST
 
@@ -137,6 +173,60 @@ START_TEST(test_nested)
 }
 END_TEST
 
+/* The command runs within holds of b and "c d", within one of x, within a shared one of y. CMD
+ * prints the six variables. */
+#define PRINT                                                                                      \
+    "-- sh -c 'echo $HOLDFAST_LOCK/$HOLDFAST_TOKEN/$HOLDFAST_SEQUENCER"                            \
+    "/$HOLDFAST_OUTER_LOCK/$HOLDFAST_OUTER_TOKEN/$HOLDFAST_OUTER_SEQUENCER'"
+
+static const struct {
+    const char *fake;
+    const char *line;
+    int status;
+    const char *out;
+    const char *err;
+} chain[] = {
+    {"", "lock x -- echo ran", 64, "", "\"x\" is held by the holdfast that runs this command"},
+    {"", "lock e y -- echo ran", 64, "", "\"y\" is held"},
+    {"", "lock --nested x " PRINT, 0, "x/3/sx/b c%20d x y/1 2 3 4/sb scd sx hf1|dev|s|4|y|c\n", ""},
+    {"", "lock --nested x b " PRINT, 0,
+     "x b/3 1/sx sb/b c%20d x y/1 2 3 4/sb scd sx hf1|dev|s|4|y|c\n", ""},
+    /* the nearest command holds all of them: nothing changes */
+    {"", "lock --nested b " PRINT, 0, "b c%20d/1 2/sb scd/x y/3 4/sx hf1|dev|s|4|y|c\n", ""},
+    {"", "lock --nested x e -- echo ran", 64, "", "has \"x\" but not \"e\""},
+    {"", "lock --nested y -- echo ran", 64, "", "\"y\" is shared"},
+    {"", "lock --nested --shared y -- echo ran", 0, "ran\n", ""},
+    /* another lock: the whole chain stays known */
+    {"", "lock e " PRINT, 0, "e/41/dev:e:41/b c%20d x y/1 2 3 4/sb scd sx hf1|dev|s|4|y|c\n", ""},
+    /* holds that are over are forgotten */
+    {"check=-17", "lock x " PRINT, 0, "x/41/dev:x:41///\n", ""},
+    /* holds of another cell may count there, and so may those that the agent cannot judge */
+    {"check=-11", "lock e " PRINT, 0,
+     "e/41/dev:e:41/b c%20d x y/1 2 3 4/sb scd sx hf1|dev|s|4|y|c\n", ""},
+    {"check=-18", "lock e " PRINT, 0,
+     "e/41/dev:e:41/b c%20d x y/1 2 3 4/sb scd sx hf1|dev|s|4|y|c\n", ""},
+};
+
+START_TEST(test_chain)
+{
+    struct ran ran;
+
+    setenv("HOLDFAST_LOCK", "b c%20d", 1);
+    setenv("HOLDFAST_TOKEN", "1 2", 1);
+    setenv("HOLDFAST_SEQUENCER", "sb scd", 1);
+    setenv("HOLDFAST_OUTER_LOCK", "x y", 1);
+    setenv("HOLDFAST_OUTER_TOKEN", "3 4", 1);
+    setenv("HOLDFAST_OUTER_SEQUENCER", "sx hf1/dev/s/4/y/c", 1);
+    run_command(chain[_i].fake, chain[_i].line, &ran);
+    for (char *at = strstr(ran.out, "hf1/"); at != NULL && *at != '\n'; at++) {
+        *at = *at == '/' ? '|' : *at; /* the slashes of a sequencer are not those of PRINT */
+    }
+    ck_assert_msg(ran.status == chain[_i].status, "%s: %d %s", chain[_i].line, ran.status, ran.err);
+    ck_assert_str_eq(ran.out, chain[_i].out);
+    ck_assert_msg(strstr(ran.err, chain[_i].err) != NULL, "%s: %s", chain[_i].line, ran.err);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("cli_words");
@@ -146,6 +236,8 @@ int main(void)
     tcase_add_loop_test(words, test_understood, 0, sizeof(understood) / sizeof(understood[0]));
     tcase_add_loop_test(words, test_refused, 0, sizeof(refused) / sizeof(refused[0]));
     tcase_add_test(words, test_shared_hint_without_agent);
+    tcase_add_loop_test(words, test_misread, 0, sizeof(misread) / sizeof(misread[0]));
+    tcase_add_loop_test(words, test_chain, 0, sizeof(chain) / sizeof(chain[0]));
     tcase_add_loop_test(words, test_nested, 0, sizeof(nested) / sizeof(nested[0]));
     suite_add_tcase(suite, words);
     return suite_run(suite);
