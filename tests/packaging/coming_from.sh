@@ -23,7 +23,8 @@ options=("${@:4}")
 page=$source/docs/COMING_FROM.md
 
 export HOLDFAST_BIN_DIR=$build/bin
-unset HOLDFAST_LOCK HOLDFAST_TOKEN HOLDFAST_SEQUENCER
+unset HOLDFAST_LOCK HOLDFAST_TOKEN HOLDFAST_SEQUENCER \
+    HOLDFAST_OUTER_LOCK HOLDFAST_OUTER_TOKEN HOLDFAST_OUTER_SEQUENCER
 # shellcheck source=../../examples/agent.sh
 . "$source/examples/agent.sh"
 # As in its systemd unit, so that other work on a busy machine does not cost a lease. Without the
