@@ -415,7 +415,8 @@ START_TEST(top_counts_holds)
     } while (holds == 0);
     kill(pid, SIGTERM);
     (void)end(pid);
-    REQUIRE(holds <= TIMES / 2.0 + 1, "%f holds a second", holds);
+    /* The readings are about two seconds apart. */
+    REQUIRE(holds <= TIMES / 1.8, "%f holds a second", holds);
 }
 END_TEST
 
