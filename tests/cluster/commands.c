@@ -263,16 +263,16 @@ START_TEST(a_child_of_another_user_is_told_of)
         return;
     }
     weak = true;
-    ck_assert_int_eq(run("lock|--lease|300ms|--lock-delay|50ms|job|--"
-                         "|setpriv|--reuid=65534|--clear-groups|sleep|1"),
+    ck_assert_int_eq(run("lock|--lease|1500ms|--lock-delay|50ms|job|--"
+                         "|setpriv|--reuid=65534|--clear-groups|sleep|4"),
                      76);
     REQUIRE(strstr(output, "goes on WITHOUT the lock") != NULL, "%s", output);
     /* The command ends the process of its own user, but not the process of the other user. */
-    ck_assert_int_eq(run("lock|--lease|300ms|--lock-delay|50ms|job|--|sh|-c"
+    ck_assert_int_eq(run("lock|--lease|1500ms|--lock-delay|50ms|job|--|sh|-c"
                          "|setpriv --reuid=65534 --clear-groups sleep 5 & wait"),
                      76);
     REQUIRE(strstr(output, "goes on WITHOUT the lock") != NULL, "%s", output);
-    ck_assert_int_eq(run("lock|--lease|300ms|--lock-delay|50ms|job|--|sleep|600"), 76);
+    ck_assert_int_eq(run("lock|--lease|1500ms|--lock-delay|50ms|job|--|sleep|600"), 76);
     ck_assert_ptr_null(strstr(output, "WITHOUT"));
     weak = false;
 }
