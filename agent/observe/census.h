@@ -55,7 +55,7 @@ struct census {
     struct census_host hosts[CENSUS_HOSTS];
 };
 
-/* Makes the census empty. */
+/* Makes the census empty. It was used before, or its memory is zeroed. */
 void census_begin(struct census *census);
 /* Counts one lock. */
 void census_add(struct census *census, const struct host_overview *lock);

@@ -12,6 +12,9 @@ void html_add(struct html *html, const char *format, ...)
 {
     va_list arguments;
     size_t room = html->size - html->used;
+    if (html->full) {
+        return; /* a shorter text may still fit, but would stand in the wrong place */
+    }
     va_start(arguments, format);
     int size = vsnprintf(html->bytes + html->used, room, format, arguments);
     va_end(arguments);

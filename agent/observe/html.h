@@ -1,7 +1,7 @@
 /*
  * Writes HTML into a buffer. Text from outside, such as names of locks, commands and messages of
  * errors, goes through html_text(), which makes it unable to add anything to the page. A buffer
- * that is full takes nothing more, and the writer says so at the end.
+ * that is full takes nothing more.
  */
 #ifndef AGENT_OBSERVE_HTML_H
 #define AGENT_OBSERVE_HTML_H

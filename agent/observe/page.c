@@ -139,14 +139,17 @@ static uint32_t kept_parts(const struct census_lock *lock)
 static void holders(struct html *html, const struct census_lock *lock, enum config_show show)
 {
     uint32_t listed = 0;
+    uint32_t others = lock->holders; /* holders on hosts that are not listed */
     html_add(html, "<td role=\"cell\" data-label=\"held by\">");
     for (uint32_t i = 0; i < kept_parts(lock); i++) {
         if (lock->parts[i].holders > 0) {
             html_add(html, listed > 0 ? ",<br>" : "");
             holder(html, &lock->parts[i], show);
+            others -= lock->parts[i].holders;
             listed++;
         }
     }
+    html_add(html, others > 0 ? ",<br>and other hosts" : "");
     html_add(html, listed == 0 ? "no process" : lock->shared ? "<br><small>shared</small>" : "");
     if (lock->closed_ns > 0) {
         html_add(html, "<br>closed for another ");
@@ -158,6 +161,7 @@ static void holders(struct html *html, const struct census_lock *lock, enum conf
 static void waiters(struct html *html, const struct census_lock *lock)
 {
     uint32_t listed = 0;
+    uint32_t others = lock->waiters; /* processes on hosts that are not listed */
     html_add(html, "<td role=\"cell\" data-label=\"awaited by\">");
     if (lock->waiters == 0) {
         html_add(html, "no process</td>");
@@ -169,9 +173,11 @@ static void waiters(struct html *html, const struct census_lock *lock)
         if (lock->parts[i].waiters > 0) {
             html_add(html, listed++ > 0 ? ", " : "");
             page_name(html, &lock->parts[i].agent);
+            others -= lock->parts[i].waiters;
         }
     }
-    html_add(html, "%s", lock->part_count > CENSUS_PARTS ? " and other hosts" : "");
+    html_add(html, "%s%s", others > 0 && listed > 0 ? " and " : "",
+             others > 0 ? "other hosts" : "");
     if (lock->wait_ns >= 0) {
         html_add(html, "<br><small>the longest for ");
         html_duration(html, lock->wait_ns);

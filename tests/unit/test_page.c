@@ -177,6 +177,49 @@ START_TEST(locks_are_shown_as_far_as_the_configuration_allows)
 }
 END_TEST
 
+/* Adds one host's part to the lock. */
+static void add_part(struct host_overview *lock, const char *agent, uint32_t holders,
+                     uint32_t waiters)
+{
+    struct host_part *part = &lock->parts[lock->part_count++];
+    *part = (struct host_part){
+        .holders = holders, .waiters = waiters, .hold_ns = -1, .wait_ns = -1, .pid = -1, .uid = -1};
+    part->agent.length = (uint8_t)strlen(agent);
+    memcpy(part->agent.text, agent, part->agent.length);
+    lock->holders += holders;
+    lock->waiters += waiters;
+}
+
+/* The page lists few hosts of a lock, and says so if there are more. */
+START_TEST(more_hosts_of_a_lock_are_not_kept_secret)
+{
+    static struct host_overview lock;
+    page_sample_fill(PAGE_SAMPLE_EMPTY, &sample);
+    lock = (struct host_overview){.shared = true, .hold_ns = -1, .wait_ns = -1};
+    memcpy(lock.name.bytes, "wide", lock.name.length = 4);
+    for (unsigned i = 0; i < CENSUS_PARTS; i++) {
+        char agent[16];
+        snprintf(agent, sizeof(agent), "reader-%u", i);
+        add_part(&lock, agent, 1, 0);
+    }
+    add_part(&lock, "writer", 0, 2);
+    census_add(&sample.census, &lock);
+    write_page();
+    ck_assert(has("<br>reader-5<br><small>shared</small></td>"));
+    ck_assert(has(">2 on other hosts</td>"));
+    census_begin(&sample.census);
+    lock.parts[0].waiters++;
+    lock.parts[CENSUS_PARTS].holders++;
+    lock.holders++;
+    lock.waiters++;
+    census_add(&sample.census, &lock);
+    write_page();
+    ck_assert(has("<br>reader-5,<br>and other hosts<br><small>shared</small></td>"));
+    ck_assert(has(">3 on reader-0 and other hosts</td>"));
+    ck_assert(!has("writer"));
+}
+END_TEST
+
 START_TEST(agents_have_a_state_and_a_link_if_their_page_is_known)
 {
     sample_page(PAGE_SAMPLE_FAILING);
@@ -276,6 +319,8 @@ START_TEST(a_full_buffer_takes_nothing_more)
     ck_assert(html.full);
     ck_assert_str_eq(small, "0123456789&lt;");
     ck_assert_uint_eq(html.used, 14);
+    html_add(&html, "x"); /* there is room for it, but it belongs behind what was left out */
+    ck_assert_str_eq(small, "0123456789&lt;");
 }
 END_TEST
 
@@ -362,6 +407,17 @@ START_TEST(a_census_of_too_many_hosts_ends)
 }
 END_TEST
 
+START_TEST(a_census_begins_anew)
+{
+    page_sample_fill(PAGE_SAMPLE_WELL, &sample);
+    struct message_agent name = {.length = 6, .text = "host-b"};
+    ck_assert_ptr_nonnull(census_host(&sample.census, &name));
+    census_begin(&sample.census);
+    static const struct census none;
+    ck_assert_mem_eq(&sample.census, &none, sizeof(none));
+}
+END_TEST
+
 /* ---- the history ---- */
 
 START_TEST(a_history_has_a_point_for_each_interval)
@@ -433,6 +489,7 @@ int main(void)
     tcase_add_test(tests, the_judgement_has_a_word_a_shape_and_its_reasons);
     tcase_add_test(tests, the_session_has_its_state);
     tcase_add_test(tests, locks_are_shown_as_far_as_the_configuration_allows);
+    tcase_add_test(tests, more_hosts_of_a_lock_are_not_kept_secret);
     tcase_add_test(tests, agents_have_a_state_and_a_link_if_their_page_is_known);
     tcase_add_test(tests, what_comes_from_outside_adds_nothing_to_the_page);
     tcase_add_test(tests, a_page_is_bounded_however_much_there_is);
@@ -442,6 +499,7 @@ int main(void)
     tcase_add_test(tests, durations_and_counts_read_well);
     tcase_add_test(tests, a_census_keeps_what_matters_most);
     tcase_add_test(tests, a_census_of_too_many_hosts_ends);
+    tcase_add_test(tests, a_census_begins_anew);
     tcase_add_test(tests, a_history_has_a_point_for_each_interval);
     tcase_add_test(tests, a_history_is_bounded);
     tcase_add_test(tests, the_drawing_has_a_bar_for_each_point);
