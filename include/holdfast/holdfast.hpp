@@ -90,7 +90,7 @@ class client
     client() : client(options_of(nullptr))
     {
     }
-    explicit client(const std::string &socket) : client(options_of(socket.c_str()))
+    explicit client(const std::string &socket) : client(options_of(detail::c_string(socket)))
     {
     }
     explicit client(const hf_options &options)
@@ -163,9 +163,11 @@ class lock
     {
         return handle_.get();
     }
+    /* Empty for an object from which the lock was moved. */
     std::string name() const
     {
-        return hf_lock_name(get());
+        const char *name = hf_lock_name(get());
+        return name != nullptr ? name : "";
     }
     /* Ends the waits of other threads on this lock: they throw HF_ECANCELED. */
     void cancel()

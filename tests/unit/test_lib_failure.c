@@ -188,7 +188,8 @@ START_TEST(acquiring_all_names_the_lock_that_failed)
     struct hf_lock_options brief = HF_LOCK_OPTIONS_INIT;
     brief.lease_ns = 5 * MS;
     hf_lock *lost[] = {open_with("a", &brief), locks[1]};
-    FAILS(hf_acquire_all(lost, 2, HF_EXCLUSIVE, 100 * MS, NULL), HF_ETIMEDOUT, "\"b\"");
+    FAILS(hf_acquire_all(lost, 2, HF_EXCLUSIVE, 100 * MS, NULL), HF_ETIMEDOUT, "\"b\"",
+          "timeout of 0.100 s");
     FAILS(hf_acquire_all(twice, 2, HF_EXCLUSIVE, 0, NULL), HF_EINVAL, "\"a\" twice");
     FAILS(hf_acquire_all(locks, 0, HF_EXCLUSIVE, 0, NULL), HF_EINVAL, "number of locks is 0");
     locks[1] = NULL;

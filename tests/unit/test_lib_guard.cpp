@@ -40,6 +40,10 @@ START_TEST(hold_ends_with_its_scope)
         holdfast::client client{std::string(agent_path(agent))};
         holdfast::lock mine(client, "a");
         holdfast::lock theirs(client, "a");
+        holdfast::lock from(client, "moved");
+        holdfast::lock to(std::move(from));
+        ck_assert_str_eq(from.name().c_str(), "");
+        ck_assert_str_eq(to.name().c_str(), "moved");
         uint64_t token;
         {
             holdfast::hold hold(mine);
@@ -79,6 +83,10 @@ START_TEST(failures_are_exceptions)
         ck_assert_str_eq(last_what.c_str(), "the lock's name is empty, expected 1 to 255 bytes");
         ck_assert_int_eq(
             code_of([](holdfast::client &c) { holdfast::lock lock(c, std::string("a\0b", 3)); },
+                    client),
+            HF_EINVAL);
+        ck_assert_int_eq(
+            code_of([](holdfast::client &) { holdfast::client other{std::string("a\0b", 3)}; },
                     client),
             HF_EINVAL);
         ck_assert_int_eq(code_of([](holdfast::client &) { holdfast::hold().release(); }, client),
