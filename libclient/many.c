@@ -58,7 +58,7 @@ static int sorted_take(const struct sorted_lock *sorted, size_t count, enum hf_m
     if (taken == count) {
         error = failure_lost(lost);
     } else if (error == HF_ETIMEDOUT) {
-        /* again, with the caller's timeout: the last lock got only what the others had left of it */
+        /* again, with the caller's timeout: the lock got only what the others had left of it */
         error = failure_acquire(sorted[taken].lock, error, timeout_ns);
     }
     while (taken > 0) {

@@ -169,7 +169,9 @@ enum hf_reason_kind {
     /* why a handle does not get the lock */
     HF_WHY_HELD,    /* agent, pid, uid, command and since_ns describe the first holder */
     HF_WHY_AWAITED, /* no holder is known, and other handles wait for the lock */
-    HF_WHY_CLOSED,  /* a lock-delay keeps the lock closed, for closed_ns more */
+    /* a lock-delay keeps the lock closed, for closed_ns more; since_ns: how long ago the hold ended
+     * behind which this host closed the lock */
+    HF_WHY_CLOSED,
     /* no majority of the voters answers this host; text names the voters that do not; since_ns: for
      * how long this host has had no session */
     HF_WHY_NO_MAJORITY,
