@@ -17,6 +17,7 @@ struct cursor {
     char **argv;
     int argc;
     int index;
+    char letter; /* the letter of a bundle in whose place a dash is now */
 };
 
 /* Returns the length of the unit in ns, or 0 if there is no such unit. */
@@ -234,9 +235,9 @@ static bool is_bundle(const char *word, const struct option_spec *specs, size_t 
 }
 
 /* Reads the option at the cursor, and moves the cursor behind it. In a bundle, -xn, it takes the
- * first option, and leaves the rest, -n, to the next call. */
-static int option_take(struct cursor *cursor, const struct option_spec *specs, size_t spec_count,
-                       const struct option_spec *common)
+ * first option, and leaves the rest, -n, at the cursor. */
+static int first_take(struct cursor *cursor, const struct option_spec *specs, size_t spec_count,
+                      const struct option_spec *common)
 {
     const char *word = cursor->argv[cursor->index];
     const char *value = NULL;
@@ -253,7 +254,10 @@ static int option_take(struct cursor *cursor, const struct option_spec *specs, s
                                cursor->where == NULL ? "" : " ");
     }
     if (spec->kind == OPTION_FLAG && is_bundle(word, specs, spec_count, common)) {
-        *++cursor->argv[cursor->index] = '-';
+        char *rest = ++cursor->argv[cursor->index];
+
+        cursor->letter = *rest;
+        *rest = '-';
         return option_store(cursor, spec, word, NULL);
     }
     cursor->index++;
@@ -269,6 +273,28 @@ static int option_take(struct cursor *cursor, const struct option_spec *specs, s
         value = cursor->argv[cursor->index++];
     }
     return option_store(cursor, spec, word, value);
+}
+
+/* Reads the word at the cursor: one option, or a bundle. The words are what ps shows of this
+ * process, so a bundle is the same again afterwards. */
+static int option_take(struct cursor *cursor, const struct option_spec *specs, size_t spec_count,
+                       const struct option_spec *common)
+{
+    const int index = cursor->index;
+    char *whole = cursor->argv[index];
+    int status;
+
+    do {
+        char *word = cursor->argv[index];
+        char letter = cursor->letter;
+
+        status = first_take(cursor, specs, spec_count, common);
+        if (word != whole) {
+            *word = letter;
+        }
+    } while (status == 0 && cursor->index == index);
+    cursor->argv[index] = whole;
+    return status;
 }
 
 static bool is_option(const char *word)

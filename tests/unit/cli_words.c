@@ -22,6 +22,8 @@ static const struct {
     {"lock -c 'echo line' a", "line\n", NULL},
     {"lock -xn a echo had", "had\n", "acquire a mode=0 timeout=0\n"},
     {"lock -enE9 a -- echo had", "had\n", "acquire a mode=0 timeout=0\n"},
+    /* ps shows the bundle as it was written */
+    {"lock -exnE9 a sh -c 'grep -ac -e -[e]xnE9 /proc/$PPID/cmdline'", "1\n", NULL},
     {"lock -ow 2 a echo had", "had\n", "acquire a mode=0 timeout=2000000000\n"},
     {"lock a -n -c 'echo late'", "late\n", "acquire a mode=0 timeout=0\n"},
     {"lock a b -- echo both", "both\n", "acquire_all 2\n"},
