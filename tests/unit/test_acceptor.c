@@ -459,9 +459,32 @@ START_TEST(random_bytes)
 }
 END_TEST
 
+/* The number in a ballot is the voter's own, which need not be its place among the voters. */
+START_TEST(a_ballot_names_its_voter_by_number)
+{
+    struct cell *cell = cell_create(3, 7);
+    struct quorum_config *config = &cell->config;
+    struct message message;
+    config->ballot_ids[1] = 1;
+    ck_assert_str_eq(quorum_config_error(config),
+                     "two voters have the same number in their ballots");
+    config->ballot_ids[1] = 9;
+    ck_assert_ptr_null(quorum_config_error(config));
+    cell_start(cell, 0);
+    cell_run(cell, CELL_MS);
+    ck_assert_uint_eq(prepare(cell, 200, "a").sends, 0);
+    cell_header(cell, 1, MESSAGE_PREPARE, &message);
+    message_partition_add(&message.as.prepare.partitions, 5);
+    message.as.prepare.ballot = 200 << 16 | 9;
+    ck_assert_uint_eq(tell(cell, &message).promises, 1);
+    cell_destroy(cell);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("acceptor");
+    tcase_add_test(tests, a_ballot_names_its_voter_by_number);
     tcase_add_test(tests, promises_once_and_names_the_higher);
     tcase_add_test(tests, reads_what_it_accepted);
     tcase_add_test(tests, accepts_in_order);

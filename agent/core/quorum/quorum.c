@@ -72,6 +72,11 @@ size_t quorum_size(const struct quorum_limits *limits)
     return arena.used;
 }
 
+static uint16_t ballot_id(const struct quorum_config *config, uint32_t voter)
+{
+    return config->ballot_ids[voter] != 0 ? config->ballot_ids[voter] : (uint16_t)(voter + 1);
+}
+
 const char *quorum_config_error(const struct quorum_config *config)
 {
     const struct quorum_limits *limits = &config->limits;
@@ -89,6 +94,9 @@ const char *quorum_config_error(const struct quorum_config *config)
         for (uint32_t k = 0; k < i; k++) {
             if (memcmp(&config->voters[i], &config->voters[k], sizeof(config->voters[i])) == 0) {
                 return "a voter is named twice";
+            }
+            if (ballot_id(config, i) == ballot_id(config, k)) {
+                return "two voters have the same number in their ballots";
             }
         }
     }
@@ -119,8 +127,7 @@ struct quorum *quorum_init(void *memory, const struct quorum_config *config, str
     struct quorum *quorum = lay_out(&arena, &config->limits);
     *quorum->config = *config;
     for (uint32_t i = 0; i < config->voter_count; i++) {
-        bool first = config->ballot_ids[i] == 0;
-        quorum->config->ballot_ids[i] = first ? (uint16_t)(i + 1) : config->ballot_ids[i];
+        quorum->config->ballot_ids[i] = ballot_id(config, i);
     }
     quorum->names = names;
     sessions_init(quorum);
