@@ -9,13 +9,13 @@ trap 'rm -rf -- "$work"' EXIT
 fail() { echo "$*"; exit 1; }
 
 "$dev" --help >"$work/all"
-for command in run build test bench sim fuzz coverage package fmt lint; do
+for command in run build test bench sim fuzz coverage package image fmt lint; do
     grep -qE "^  $command  +[A-Za-z]" "$work/all" || fail "./dev --help does not name $command"
     "$dev" "$command" --help >"$work/help"
     grep -q "^./dev $command" "$work/help" || fail "./dev $command --help does not say how"
 done
 for words in "nonsense" "build --nonsense" "build --preset nonsense" "run x" "test x" "fmt x" \
-    "lint x" "package x" "fuzz --seconds x" "coverage x"; do
+    "lint x" "package x" "image x" "fuzz --seconds x" "coverage x"; do
     status=0
     # shellcheck disable=SC2086 # several words, by design
     "$dev" $words >"$work/out" 2>"$work/err" || status=$?
