@@ -6,14 +6,14 @@
 FOLDER is made: oci-layout, index.json, and below blobs/sha256 one layer, its configuration and the
 manifest. FOLDER.tar has the same files, in the form that the tools of container runtimes load.
 
-The packages are unpacked, not installed: no maintainer script runs, so this needs neither root nor a
-container. What those of the packages would do for a service (its user, its folders) is not needed in
-a container, or stands in OWN below. The image has no package manager. It lists its packages in
+The packages are unpacked, not installed: no maintainer script runs, so this needs neither root nor
+a container. A container does not need what such scripts do for a service (its user, its folders),
+or it stands in OWN and FOLDERS below. The image has no package manager. It lists its packages in
 /var/lib/dpkg/status.d, one file for each, where scanners look for them.
 
-The same packages, version and epoch give the same bytes: the order of files, their times (none later
-than the epoch), owners and modes, and the compression depend on nothing else. (Another release of
-zlib may compress otherwise. The manifest names the digest of the uncompressed layer, too.)
+The same packages, version and epoch give the same bytes: the order of files, their times (none
+later than the epoch), owners, modes and the compression depend on nothing else. (Another release of
+zlib may compress otherwise. The configuration names the digest of the uncompressed layer.)
 """
 
 import argparse

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the config.json with which runc runs a container of the image, as a container runtime does.
+"""Writes the config.json with which runc runs a container of the image.
 
     bundle.py CONFIGURATION ROOT BUNDLE [OPTION...] [-- ARG...]
 
@@ -41,6 +41,7 @@ def main():
     parser.add_argument("--shm", help="a folder to be /dev/shm; default: one of its own")
     parser.add_argument("--host-pid", action="store_true", help="no pid namespace of its own")
     parser.add_argument("--mount", action="append", default=[], metavar="FROM:TO:ro|rw")
+    parser.add_argument("--env", action="append", default=[], metavar="NAME=VALUE")
     parser.add_argument("--cgroup", required=True)
     words = sys.argv[1:] + ["--"]
     options = parser.parse_args(words[: words.index("--")])
@@ -53,7 +54,7 @@ def main():
         "process": {
             "user": {"uid": options.user, "gid": options.user},
             "args": command or image["Entrypoint"] + image["Cmd"],
-            "env": image["Env"],
+            "env": image["Env"] + options.env,
             "cwd": image["WorkingDir"],
             "capabilities": {},
             "noNewPrivileges": True,

@@ -6,16 +6,19 @@
 # containers of the image with runc, as root: an agent, and two others, called a and b, which have
 # their own pid, mount, ipc and network namespaces and their own /dev/shm. They share with the agent
 # the folder of its socket and nothing else. It runs them twice: the agent is first in the machine's
-# pid namespace, then in one of its own.
+# pid namespace, then in one of its own. At last it runs two containers of docs/KUBERNETES.md: the
+# script that writes the agent's configuration, and an agent with --dev.
 #
 # Without root, runc or gcc it runs no container, says so, and ends with exit status 77.
 #
-# "The machine" is a pid and a mount namespace of this test's own. So nothing of the test outlives
-# it, even if it is killed: only cgroups, and the work folder, which the outer process removes.
+# "The machine" is a pid and a mount namespace of this test's own. With it end all processes and
+# mounts of the containers. The outer process then removes their cgroups and the work folder.
 set -euo pipefail
 
 self=$(readlink -f -- "${BASH_SOURCE[0]}")
 here=$(dirname -- "$self")
+source=$(cd -- "$here/../.." && pwd)
+machine='' # the process that has started the machine
 user=10001     # whom the agent's configuration names
 stranger=10002 # whom it does not name
 delay=3        # seconds: the lock-delay
@@ -77,7 +80,8 @@ cgroups_remove() {
 
 outer_end() {
     local status=$? tries
-    trap - EXIT
+    trap - EXIT INT TERM HUP
+    if [[ -n $machine ]]; then kill -KILL "$machine" 2>/dev/null || true; fi
     for ((tries = 0; tries < 50; tries++)); do
         if cgroups_remove; then break; fi
         sleep 0.1
@@ -101,8 +105,25 @@ program_make() {
     gcc -Wall -Wextra -Werror "$here/region.c" "${flags[@]}" -o "$work/programs/region"
 }
 
+# literal KEY: prints the text of `KEY: |` in the ConfigMap of docs/KUBERNETES.md.
+literal() {
+    awk -v key="  $1: |" '$0 == key { on = 1; next } on && !/^    / && !/^$/ { exit } on' \
+        "$source/docs/KUBERNETES.md" | sed 's/^    //'
+}
+
+# What the page mounts into its init container: the script, the template, and certificates, which
+# the recipe of docs/TLS.md makes.
+page_make() {
+    mkdir "$work/template" "$work/tls" "$work/root/template" "$work/root/tls"
+    literal write >"$work/template/write"
+    literal holdfastd.ini >"$work/template/holdfastd.ini"
+    awk '/^```sh$/ { on = 1; next } /^```$/ { if (on) exit } on' "$source/docs/TLS.md" |
+        sed 's/^for host in .*; do/for host in node-b; do/' >"$work/recipe.sh"
+    (cd "$work/tls" && bash -e "$work/recipe.sh") >"$work/log" 2>&1 || fail "$(cat "$work/log")"
+}
+
 outer() {
-    local why status=0 checked
+    local why checked
     work=$(mktemp -d)
     trap outer_end EXIT
     trap 'exit 130' INT TERM HUP
@@ -119,25 +140,36 @@ outer() {
         exit 77
     fi
     program_make
-    for pids in machine own; do
-        mkdir "$work/$pids"
-        unshare --mount --propagation private --pid --fork --kill-child=KILL --mount-proc \
-            "$self" inner "$work" "${checked[1]}" "$pids" "holdfast-image-$$-$pids" || status=$?
-        ((status == 0)) || exit "$status"
-    done
+    page_make
+    machine_run agent machine
+    machine_run agent own
+    machine_run page own
     cgroups_remove || fail "runc left cgroups"
+}
+
+# machine_run WHAT machine|own: runs what_WHAT on a new machine. The second argument says whose pid
+# namespace the agent is in.
+machine_run() {
+    local status=0
+    mkdir "$work/$1-$2"
+    unshare --mount --propagation private --pid --fork --kill-child=KILL --mount-proc \
+        "$self" inner "$1" "$2" "$work" "${checked[1]}" "holdfast-image-$$-$1-$2" </dev/null &
+    machine=$!
+    wait "$machine" || status=$?
+    machine=''
+    ((status == 0)) || exit "$status"
 }
 
 # -------------------------------------------------------------------------- the machine
 
-container() { runc --root "$work/$pids/runc" "$@"; }
+container() { runc --root "$folder/runc" "$@"; }
 
 # start NAME OPTION... [-- ARG...]: starts a container in the background.
 start() {
-    local name=$1 bundle=$work/$pids/$1
+    local name=$1 bundle=$folder/$1
     shift
     python3 "$here/bundle.py" "$configuration" "$work/root" "$bundle" --cgroup "$cgroup-$name" \
-        --mount "$work/$pids/socket:/run/holdfast:$([[ $name == agent ]] && echo rw || echo ro)" \
+        --mount "$folder/socket:/run/holdfast:$([[ $name == agent ]] && echo rw || echo ro)" \
         --mount "$work/programs:/home:ro" "$@"
     container run --detach --bundle "$bundle" "$name" </dev/null >>"$bundle.log" 2>&1 ||
         fail "runc cannot start $name: $(cat "$bundle.log")"
@@ -152,7 +184,7 @@ expect() {
     shift 2
     "$@" >"$work/said" 2>&1 || status=$?
     ((status == wanted)) ||
-        fail "$what: exit status $status, expected $wanted: $(cat "$work/said" "$work/$pids"/*.log)"
+        fail "$what: exit status $status, expected $wanted: $(cat "$work/said" "$folder"/*.log)"
     step "$what"
 }
 
@@ -163,14 +195,14 @@ until_true() {
         if "$@" >/dev/null 2>&1; then return 0; fi
         sleep 0.1
     done
-    fail "does not come true: $*: $(cat "$work/$pids"/*.log)"
+    fail "does not come true: $*: $(cat "$folder"/*.log)"
 }
 
 agent_start() {
     local options=()
     [[ $pids == own ]] || options+=(--host-pid)
-    start agent "${options[@]}" --shm "$work/$pids/shm" \
-        --mount "$work/$pids/etc:/etc/holdfast:ro" --mount "$work/$pids/state:/var/lib/holdfast:rw"
+    start agent "${options[@]}" --shm "$folder/shm" \
+        --mount "$folder/etc:/etc/holdfast:ro" --mount "$folder/state:/var/lib/holdfast:rw"
     until_true within agent holdfast status
 }
 
@@ -236,13 +268,29 @@ killed_check() {
     step "b: had it $(((after - before) / 1000000)) ms after, with a lock-delay of $delay s"
 }
 
-inner() {
-    mkdir -m 711 "$work/$pids/socket"
-    mkdir -m 700 "$work/$pids"/{state,etc,runc}
-    mkdir "$work/$pids/shm"
-    mount -t tmpfs -o mode=1777,size=256m shm "$work/$pids/shm"
+what_page() {
+    local bundle=$folder/write
+    python3 "$here/bundle.py" "$configuration" "$work/root" "$bundle" --cgroup "$cgroup-write" \
+        --env NODE=node-b.example.org --env IP=10.0.0.2 \
+        --mount "$work/template:/template:ro" --mount "$work/tls:/tls:ro" \
+        --mount "$folder/etc:/etc/holdfast:rw" --mount "$folder/state:/var/lib/holdfast:rw" \
+        --mount "$folder/socket:/run/holdfast:rw" -- sh /template/write
+    expect 0 "the script of docs/KUBERNETES.md writes a configuration" \
+        container run --bundle "$bundle" write
+    grep -qxF "name = node-b" "$folder/etc/holdfastd.ini" ||
+        fail "no name in the configuration: $(cat "$folder/etc/holdfastd.ini")"
+
+    start agent -- /usr/bin/holdfastd --dev
+    until_true within agent holdfast status
+    expect 0 "an agent with --dev serves its own container" \
+        within agent holdfast lock demo -- true
+    remove agent
+}
+
+what_agent() {
+    mount -t tmpfs -o mode=1777,size=256m shm "$folder/shm"
     printf '[agent]\nname = node\ncell = image\nusers = %s\n[cell]\nsession_ttl = 30s\n' "$user" \
-        >"$work/$pids/etc/holdfastd.ini"
+        >"$folder/etc/holdfastd.ini"
     printf '  the agent in the pid namespace of %s:\n' \
         "$([[ $pids == own ]] && echo "its container" || echo "the machine")"
     agent_start
@@ -266,9 +314,16 @@ inner() {
     for name in b agent; do remove "$name"; done
 }
 
+inner() {
+    mkdir -m 711 "$folder/socket"
+    mkdir -m 700 "$folder"/{state,etc,runc}
+    mkdir "$folder/shm"
+    "what_$1"
+}
+
 if [[ $1 == inner ]]; then
-    work=$2 configuration=$3 pids=$4 cgroup=$5
-    inner
+    pids=$3 work=$4 configuration=$5 cgroup=$6 folder=$4/$2-$3
+    inner "$2"
 else
     image=$(cd -- "$1" && pwd) packages=$(cd -- "$2" && pwd)
     outer

@@ -1,7 +1,7 @@
 /*
- * A program of a container that shares no /dev/shm with the agent. It takes and releases the lock of
- * its argument a thousand times, prints its last token, and prints the region that it has mapped. A
- * second argument: then it takes the lock once more and keeps it until it is killed.
+ * A program of a container that shares no /dev/shm with the agent. It takes and releases the lock
+ * of its argument a thousand times, prints its last token, and prints the region that it has
+ * mapped. With a second argument it takes the lock once more and keeps it until it is killed.
  */
 #include <holdfast/holdfast.h>
 #include <stdio.h>
