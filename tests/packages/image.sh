@@ -213,6 +213,7 @@ remove() {
 }
 
 holder() { within agent holdfast show --json "$1"; }
+token() { holder job | grep -o '"token":[^,}]*' | head -n 1; }
 held() { holder "$1" | grep -q '"token"'; }
 
 # Container a holds the lock `job` by its first process.
@@ -305,8 +306,10 @@ what_agent() {
     expect 75 "b: does not get the lock of a while a is paused" \
         within b holdfast lock -n job -- true
     container resume a
+    before=$(token)
     remove agent
     agent_start
+    [[ $(token) == "$before" ]] || fail "a has lost its hold: $(holder job)"
     expect 75 "b: does not get the lock of a after the agent was killed and started again" \
         within b holdfast lock -n job -- true
     region_check
