@@ -1,14 +1,28 @@
 #!/usr/bin/env bash
 # The Debian packages have the files that they should have. Each file is in one package only, is
-# stripped, and has its debug package. A program builds against libholdfast-dev, with pkg-config and
-# with CMake. Arguments: the folder with the packages, the source folder.
+# stripped, is for the packages' architecture, and has its debug package. The packages depend on the
+# packages of the libraries that they need. A program builds against libholdfast-dev, with
+# pkg-config and with CMake.
+#
+#   contents.sh FOLDER SOURCE [arm64]
+#
+# FOLDER has the packages. With arm64 they are cross-built, and none is there that suits all
+# architectures. Then this script needs the compiler and the libraries for arm64, as cross.sh
+# installs them, and programs run under qemu.
 set -euo pipefail
 packages=$(cd -- "$1" && pwd) source=$(cd -- "$2" && pwd)
 here=$source/tests/packages
 work=$(mktemp -d)
 trap 'rm -rf -- "$work"' EXIT
 failed=0
-multiarch=$(dpkg-architecture -qDEB_HOST_MULTIARCH)
+arch=${3:-$(dpkg --print-architecture)}
+multiarch=$(dpkg-architecture -a "$arch" -qDEB_HOST_MULTIARCH 2>/dev/null)
+compiler=gcc run=() cmake_options=() common=(python3-holdfast golang-holdfast-dev holdfast-doc)
+if [[ -n ${3:-} ]]; then
+    compiler=$multiarch-gcc run=(qemu-aarch64-static) common=()
+    cmake_options=(-DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=aarch64)
+fi
+cmake_options+=(-DCMAKE_C_COMPILER="$compiler")
 root=$work/root
 [[ -d $packages ]] || { echo "no folder $packages"; exit 1; }
 
@@ -22,8 +36,8 @@ unpack() {
     dpkg-deb -x "${found[0]}" "$root"
 }
 
-for package in holdfast libholdfast0 libholdfast-dev python3-holdfast golang-holdfast-dev holdfast-doc \
-    holdfast-dbgsym libholdfast0-dbgsym; do
+for package in holdfast libholdfast0 libholdfast-dev holdfast-dbgsym libholdfast0-dbgsym \
+    "${common[@]}"; do
     unpack "$package"
 done
 sort "$work/files" | uniq -d | grep -v '/$' >"$work/twice" || true
@@ -39,10 +53,11 @@ for file in "$root"/usr/bin/{holdfast,holdfastd} "$units/holdfastd.service" \
     "$root/usr/share/fish/vendor_completions.d/holdfast.fish" \
     "$root"/usr/share/man/man{1/holdfast.1,1/holdfast-lock.1,3/hf_connect.3,3/libholdfast.3}.gz \
     "$root"/usr/share/man/man{5/holdfastd.ini.5,7/holdfast.7,8/holdfastd.8}.gz \
-    "$root/usr/share/doc/holdfast/docs/OPERATIONS.md" \
     "$root"/usr/lib/"$multiarch"/{libholdfast.so.0,libholdfast.so,libholdfast.a}; do
     [[ -s $file ]] || complain "no ${file#"$root"}"
 done
+[[ -n ${3:-} || -s $root/usr/share/doc/holdfast/docs/OPERATIONS.md ]] ||
+    complain "no /usr/share/doc/holdfast/docs/OPERATIONS.md"
 grep -q '^ExecStart=/usr/bin/holdfastd ' "$units/holdfastd.service" ||
     complain "the unit does not start /usr/bin/holdfastd"
 for file in "$root"/usr/bin/{holdfast,holdfastd} "$root/usr/lib/$multiarch/libholdfast.so.0"; do
@@ -54,6 +69,40 @@ done
 if grep -raqF -e "$source" -e "$packages" "$root/usr/bin" "$root/usr/lib"; then
     complain "a file has the path of the folder in which it was built"
 fi
+
+# The packages and what they run are for the architecture. A program of the compiler shows its name.
+machine_of() { readelf -h "$1" | sed -n 's/ *Machine: *//p'; }
+echo 'int main(void) { return 0; }' >"$work/empty.c"
+"$compiler" "$work/empty.c" -o "$work/empty"
+machine=$(machine_of "$work/empty")
+for package in holdfast libholdfast0 libholdfast-dev holdfast-dbgsym libholdfast0-dbgsym; do
+    named=$(dpkg-deb -f "$packages/$package"_*.deb Architecture)
+    [[ $named == "$arch" ]] || complain "$package is for $named, not for $arch"
+done
+for file in "$root"/usr/bin/{holdfast,holdfastd} "$root/usr/lib/$multiarch/libholdfast.so.0"; do
+    named=$(machine_of "$file")
+    [[ $named == "$machine" ]] || complain "${file#"$root"} is for $named, not for $machine"
+done
+
+# depends_on PACKAGE FILE...: the package depends on each package that has a library that the files
+# need. The program loader belongs to the C library.
+depends_on() {
+    local package=$1 library owner
+    shift
+    dpkg-deb -f "$packages/$package"_*.deb Depends Pre-Depends | sed 's/^[A-Za-z-]*: //' |
+        tr -s '|,' '\n' | awk '{ print $1 }' >"$work/depends"
+    while read -r library; do
+        owner=$(dpkg-query -S "*/$multiarch/$library" 2>/dev/null | sed 's/:.*//' | sort -u)
+        if [[ $library == libholdfast.so.0 ]]; then owner=libholdfast0; fi
+        if [[ -z $owner ]]; then
+            complain "$package needs $library: no installed package has it"
+        elif ! grep -qxF "$owner" "$work/depends"; then
+            complain "$package needs $library, and does not depend on $owner"
+        fi
+    done < <(readelf -dW "$@" | sed -n 's/.*(NEEDED).*\[\(.*\)\]$/\1/p' | grep -v '^ld-' | sort -u)
+}
+depends_on holdfast "$root"/usr/bin/{holdfast,holdfastd}
+depends_on libholdfast0 "$root/usr/lib/$multiarch/libholdfast.so.0"
 
 # The pages to which the sources link are in the packages.
 while IFS= read -r -d '' page; do
@@ -68,19 +117,32 @@ printf '#include <holdfast/holdfast.h>\n#include <stdio.h>\nint main(void)\n{\n 
     'hf_version()' >"$work/program.c"
 version=$(dpkg-deb -f "$packages"/libholdfast0_*.deb Version)
 pkgconfig=$root/usr/lib/$multiarch/pkgconfig
-read -ra flags < <(PKG_CONFIG_PATH=$pkgconfig pkg-config --cflags --libs holdfast)
-gcc -Wall -Werror "$work/program.c" "${flags[@]}" -o "$work/shared"
-objdump -p "$work/shared" | grep -q 'NEEDED *libholdfast.so.0$' ||
+pkgconfig+=:/usr/lib/$multiarch/pkgconfig:/usr/share/pkgconfig
+read -ra flags < <(PKG_CONFIG_LIBDIR=$pkgconfig pkg-config --cflags --libs holdfast)
+"$compiler" -Wall -Werror "$work/program.c" "${flags[@]}" -o "$work/shared"
+readelf -dW "$work/shared" | grep -q '(NEEDED).*\[libholdfast.so.0\]$' ||
     complain "a program does not need libholdfast.so.0"
 cmake -S "$here/program" -B "$work/cmake" -DPROGRAM="$work/program.c" \
-    -DCMAKE_PREFIX_PATH="$root/usr" >"$work/log" 2>&1 &&
+    "${cmake_options[@]}" -DCMAKE_PREFIX_PATH="$root/usr" >"$work/log" 2>&1 &&
     cmake --build "$work/cmake" >>"$work/log" 2>&1 ||
     { cat "$work/log"; complain "find_package(holdfast) fails"; }
 for program in shared cmake/program cmake/program_static; do
-    printed=$(LD_LIBRARY_PATH=$root/usr/lib/$multiarch "$work/$program" || true)
+    printed=$(LD_LIBRARY_PATH=$root/usr/lib/$multiarch "${run[@]}" "$work/$program" || true)
     [[ $printed == "$version" ]] ||
         complain "the program $program prints '$printed', not '$version'"
 done
+
+for program in holdfast holdfastd; do
+    printed=$(LD_LIBRARY_PATH=$root/usr/lib/$multiarch "${run[@]}" "$root/usr/bin/$program" \
+        --version || true)
+    [[ $printed == "$program $version"* ]] ||
+        complain "$program --version prints '$printed', not '$program $version'"
+done
+finish() {
+    ((failed)) || echo "the packages have what they should have"
+    exit "$failed"
+}
+[[ -z ${3:-} ]] || finish
 
 # A Python program finds the package and the library. What is in the package is what the source has.
 python=$root/usr/lib/python3/dist-packages
@@ -121,5 +183,4 @@ if command -v go >/dev/null; then
 else
     echo "not run: whether a Go program builds (there is no go)"
 fi
-((failed)) || echo "the packages have what they should have"
-exit "$failed"
+finish
