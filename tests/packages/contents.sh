@@ -117,8 +117,8 @@ printf '#include <holdfast/holdfast.h>\n#include <stdio.h>\nint main(void)\n{\n 
     'hf_version()' >"$work/program.c"
 version=$(dpkg-deb -f "$packages"/libholdfast0_*.deb Version)
 pkgconfig=$root/usr/lib/$multiarch/pkgconfig
-pkgconfig+=:/usr/lib/$multiarch/pkgconfig:/usr/share/pkgconfig
-read -ra flags < <(PKG_CONFIG_LIBDIR=$pkgconfig pkg-config --cflags --libs holdfast)
+export PKG_CONFIG_LIBDIR=/usr/lib/$multiarch/pkgconfig:/usr/share/pkgconfig
+read -ra flags < <(PKG_CONFIG_PATH=$pkgconfig pkg-config --cflags --libs holdfast)
 "$compiler" -Wall -Werror "$work/program.c" "${flags[@]}" -o "$work/shared"
 readelf -dW "$work/shared" | grep -q '(NEEDED).*\[libholdfast.so.0\]$' ||
     complain "a program does not need libholdfast.so.0"
