@@ -2,16 +2,17 @@
 # Trees of other Debians, in which this source is built. The scripts that need one source this file,
 # and set TREE, the tree's folder, and BUILD, the folder that the tree has as /src/build.
 #
-# debootstrap makes a tree once, in $CACHE ($XDG_CACHE_HOME/holdfast, else ~/.cache/holdfast). Remove
-# the tree to have it made again. HOLDFAST_MIRROR is the mirror. Inside the tree, /src is this source.
-# All mounts are in their own mount namespace and all processes in their own pid namespace. Both
-# namespaces end with the command, whatever its result is.
+# debootstrap makes a tree once, in $CACHE ($XDG_CACHE_HOME/holdfast, else ~/.cache/holdfast).
+# Remove the tree to have it made again. HOLDFAST_MIRROR is the mirror. Inside the tree, /src is
+# this source. All mounts are in their own mount namespace and all processes in their own pid
+# namespace. Both namespaces end with the command, whatever its result is.
 
 ROOT=$(cd -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")/../.." && pwd)
 CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/holdfast
 # The mirror of this machine's own release.
-MIRROR=${HOLDFAST_MIRROR:-$(apt-get indextargets --format '$(SITE) $(RELEASE)' 'Created-By: Packages' |
-    awk 'found == "" && $2 !~ /-/ { found = $1 } END { print found }')}
+MIRROR=${HOLDFAST_MIRROR:-$(
+    apt-get indextargets --format '$(SITE) $(RELEASE)' 'Created-By: Packages' |
+        awk 'found == "" && $2 !~ /-/ { found = $1 } END { print found }')}
 
 # tree_make RELEASE: debootstrap makes the tree. Only a complete tree gets the name $TREE.
 tree_make() {
