@@ -282,8 +282,9 @@ static bool barge(const struct hfi_actor *actor, const struct hfi_request *reque
     /* seq_cst (at least acquire): pairs with the release of the last holder's swap */
     bool taken = !(seen & HFI_W_WAITERS) &&
                  atomic_compare_exchange_strong(word_of(actor, request->slot), &seen, mine);
-    if (taken && request->limit_ns) {
-        /* the agent must learn of the hold's limit, to end the hold in time */
+    if (taken && (request->limit_ns || (seen & HFI_W_WATCHED))) {
+        /* the agent must learn of the hold's limit, to end the hold in time, and of every change of
+         * a watched word */
         hfi_ring(actor, request->slot);
     }
     return taken;
@@ -552,6 +553,11 @@ enum hfi_outcome hfi_upgrade(const struct hfi_actor *actor, const struct hfi_req
     if (outcome != HFI_HELD) {
         hfi_release(actor, request->slot, hfi_token(0, mine));
         return outcome;
+    }
+    /* seq_cst: after the change of the cell, as in hfi_free_shared(). The agent sets the bit before
+     * it looks at the cell, so it sees the cell cleared, or is rung for. */
+    if (atomic_load(word_of(actor, request->slot)) & HFI_W_WATCHED) {
+        hfi_ring(actor, request->slot);
     }
     *held = taken;
     return HFI_HELD;

@@ -363,8 +363,9 @@ static enum handing hand_to(const struct hfi_actor *actor, uint32_t slot, uint64
                 result = HANDED_TO_NOBODY;
             } else {
                 wake_seat(actor, pick->seat);
-                if (limit_ns) {
-                    /* the agent must learn of the hold's limit, to end the hold in time */
+                if (limit_ns || (seen & HFI_W_WATCHED)) {
+                    /* the agent must learn of the hold's limit, to end the hold in time, and of
+                     * every change of a watched word */
                     hfi_ring(actor, slot);
                 }
             }
@@ -430,7 +431,7 @@ enum hfi_outcome release_as(const struct hfi_actor *actor, uint32_t slot, uint32
     uint64_t top = atomic_load_explicit(&actor->region->slots[slot].token_top,
                                         memory_order_relaxed);
     uint64_t seen = atomic_load(word);
-    uint64_t watched = seen;
+    uint64_t watched = 0;
     bool counted = false;
     unsigned unhanded = 0;
     enum hfi_outcome result = HFI_GONE;
@@ -438,6 +439,7 @@ enum hfi_outcome release_as(const struct hfi_actor *actor, uint32_t slot, uint32
         if (!hfi_word_names(seen, holder, token)) {
             break;
         }
+        watched |= seen; /* a swap may fail because the agent has just set the bit */
         bool usable = !(seen & HFI_W_CLOSED) && (seen & HFI_W_TOKEN) < (top & HFI_W_TOKEN);
         struct pick pick = {0};
         /* The agent scans even without the waiters bit, because it may act for a process that died
@@ -462,10 +464,10 @@ enum hfi_outcome release_as(const struct hfi_actor *actor, uint32_t slot, uint32
                 unhanded++;
                 continue;
             }
-            result = HFI_RELEASED;
             if (handing == HANDED) {
-                break;
+                return HFI_RELEASED; /* hand_to() has rung if the word is watched */
             }
+            result = HFI_RELEASED;
             /* the waiter had left the queue, so this process releases the word for it */
             holder = hfi_word_holder(next);
             token = hfi_token(top, next);

@@ -12,13 +12,16 @@ target_sources(test_frame PRIVATE ${CMAKE_CURRENT_LIST_DIR}/frame_samples.c)
 target_sources(test_listed PRIVATE ${CMAKE_CURRENT_LIST_DIR}/frame_samples.c)
 target_sources(test_wire PRIVATE ${CMAKE_CURRENT_LIST_DIR}/wire_samples.c)
 
-# The lock word's protocol is built a second time, with a hook before each atomic operation.
-add_executable(test_lockqueue ${CMAKE_CURRENT_LIST_DIR}/test_lockqueue.c
-    ${PROJECT_SOURCE_DIR}/proto/lockword.c ${PROJECT_SOURCE_DIR}/proto/lockwait.c
-    ${PROJECT_SOURCE_DIR}/proto/lockagent.c)
-target_compile_options(test_lockqueue PRIVATE -include ${PROJECT_SOURCE_DIR}/tests/sim/shim.h)
-target_link_libraries(test_lockqueue PRIVATE hf_flags hf_proto PkgConfig::CHECK)
-set_target_properties(test_lockqueue
-    PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-add_test(NAME lockqueue COMMAND test_lockqueue)
-set_tests_properties(lockqueue PROPERTIES LABELS "unit;asan" TIMEOUT 120)
+# The lock word's protocol is built once more for each of these, with a hook before each atomic
+# operation.
+foreach(name lockqueue lockwatch)
+    add_executable(test_${name} ${CMAKE_CURRENT_LIST_DIR}/test_${name}.c
+        ${PROJECT_SOURCE_DIR}/proto/lockword.c ${PROJECT_SOURCE_DIR}/proto/lockwait.c
+        ${PROJECT_SOURCE_DIR}/proto/lockagent.c)
+    target_compile_options(test_${name} PRIVATE -include ${PROJECT_SOURCE_DIR}/tests/sim/shim.h)
+    target_link_libraries(test_${name} PRIVATE hf_flags hf_proto PkgConfig::CHECK)
+    set_target_properties(test_${name}
+        PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+    add_test(NAME ${name} COMMAND test_${name})
+    set_tests_properties(${name} PROPERTIES LABELS "unit;asan" TIMEOUT 120)
+endforeach()
