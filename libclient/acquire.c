@@ -9,6 +9,9 @@
  * on futexes in the region. If the session's lease runs out and the connection is down, the thread
  * connects to the agent again, and keeps its position in the queue. Only if the agent has made a
  * new region, the thread gets a new position.
+ *
+ * A polled take (start.c) makes the same steps, but never sleeps. Where a thread would sleep, its
+ * step ends with TAKE_GOES_ON.
  */
 #include "client.h"
 
@@ -111,6 +114,9 @@ static void claim_end(hf_lock *lock)
  * if another thread has the claim. */
 static int claim_once(hf_lock *lock)
 {
+    if (lock->started) { /* the claim is that of a pending hf_acquire_start() */
+        return HF_EBUSY;
+    }
     /* If the handle holds and is not reentrant, already() has the result. Otherwise the thread
      * waits for the claim, because the claim's owner may be about to hold. */
     if (lock->claimed) {
@@ -161,6 +167,27 @@ static int claim_take(hf_lock *lock, const struct wait_limit *limit)
     return result;
 }
 
+int claim_start(hf_lock *lock)
+{
+    int result = HF_EBUSY;
+    pthread_mutex_lock(&lock->mutex);
+    if (!lock->claimed) {
+        result = hold_held(&lock->hold) ? already(lock) : claim_once(lock);
+        result = result == 1 ? HF_EALREADY : result;
+        lock->started = result == 0;
+    }
+    pthread_mutex_unlock(&lock->mutex);
+    return result;
+}
+
+bool claim_is_started(hf_lock *lock)
+{
+    pthread_mutex_lock(&lock->mutex);
+    bool started = lock->started;
+    pthread_mutex_unlock(&lock->mutex);
+    return started;
+}
+
 int claim_hold(hf_lock *lock)
 {
     int result = HF_ENOTHELD;
@@ -184,6 +211,7 @@ int claim_hold(hf_lock *lock)
 void claim_give(hf_lock *lock)
 {
     pthread_mutex_lock(&lock->mutex);
+    lock->started = false;
     claim_end(lock);
     pthread_mutex_unlock(&lock->mutex);
 }
@@ -221,7 +249,8 @@ static int agent_reconnect(hf_lock *lock, const struct wait_limit *limit, int64_
 }
 
 /* Sleeps for a moment, because the next step needs something that the agent has to do first.
- * *pace_ns grows with each call. Returns 0, or an error that ends the wait. */
+ * *pace_ns grows with each call. Returns 0, or an error that ends the wait. A polled take does not
+ * sleep: then the result can be TAKE_GOES_ON. */
 static int agent_await(hf_lock *lock, const struct wait_limit *limit, const struct binding *binding,
                        int64_t *pace_ns)
 {
@@ -232,7 +261,8 @@ static int agent_await(hf_lock *lock, const struct wait_limit *limit, const stru
     }
     /* acquire: pairs with the releases in client.c and socket.c */
     if (atomic_load_explicit(&client->down, memory_order_acquire)) {
-        return agent_reconnect(lock, limit, pace_ns);
+        /* hf_next_event() connects again for a polled take */
+        return limit->polled ? TAKE_GOES_ON : agent_reconnect(lock, limit, pace_ns);
     }
     int64_t left_ns = sooner(limit->deadline_ns - boottime_ns(), LEASE_NAP_NS);
     if (binding == NULL || atomic_load(&binding->map->region.header->abandoned)) {
@@ -240,10 +270,16 @@ static int agent_await(hf_lock *lock, const struct wait_limit *limit, const stru
         if (error != 0 && (!will_pass(error) || (error == HF_EUNSERVED && limit->try_only))) {
             return error;
         }
+        if (limit->polled) {
+            return atomic_load(&lock->binding) == binding ? TAKE_GOES_ON : 0;
+        }
         if (atomic_load(&lock->binding) == binding && left_ns > 0) {
             futex_sleep_private(&lock->cancel, limit->cancel_seen, left_ns);
         }
         return 0;
+    }
+    if (limit->polled) {
+        return TAKE_GOES_ON;
     }
     struct hfi_header *header = binding->map->region.header;
     /* seq_cst: this thread first counts itself in lease_sleepers, then reads the lease.
@@ -260,21 +296,7 @@ static int agent_await(hf_lock *lock, const struct wait_limit *limit, const stru
     return 0;
 }
 
-/* The state of one take. Its thread owns the claim. */
-struct take {
-    hf_lock *lock;
-    enum hf_mode mode;
-    const struct wait_limit *limit; /* the time-out; that of a try is TRY_MS */
-    struct binding *binding;        /* the present binding */
-    struct binding *lost;           /* a binding with which this take must not wait any more; NULL:
-                                     * none */
-    uint64_t ticket;                /* the position in the queue of binding->slot; 0: none */
-    int64_t pace_ns;
-    bool waited;
-    struct hfi_held held;
-};
-
-static void take_leave(struct take *take)
+void take_leave(struct take *take)
 {
     if (take->ticket != 0) {
         struct hfi_actor actor = binding_actor(take->binding);
@@ -344,8 +366,12 @@ static enum hfi_outcome take_wait(struct take *take)
     struct hfi_wait_limit limit = {.deadline_ns = take->limit->deadline_ns,
                                    .cancel = &take->lock->cancel,
                                    .cancel_seen = take->limit->cancel_seen};
-    if (take->limit->try_only) {
-        request.trying = true;
+    request.trying = take->limit->try_only;
+    if (take->limit->polled) {
+        request.polled = true;
+        request.barging = false; /* bargers sleep where no process rings for them */
+        limit.rung = &take->rung;
+    } else if (take->limit->try_only) {
         limit.deadline_ns = sooner(limit.deadline_ns, boottime_ns() + SLICE_NS);
     }
     take->waited = true;
@@ -404,9 +430,9 @@ static int take_anew(struct take *take)
     return error == 0 ? 1 : error;
 }
 
-/* Makes one step of a take. Returns 0 if the take has the lock, 1 if it must go on, or an error.
- * *outcome is the outcome of the step before when the call begins, and of this step when it
- * returns. */
+/* Makes one step of a take. Returns 0 if the take has the lock, 1 if it must go on at once,
+ * TAKE_GOES_ON if a polled take must go on later, or an error. *outcome is the outcome of the step
+ * before when the call begins, and of this step when it returns. */
 static int take_step(struct take *take, enum hfi_outcome *outcome)
 {
     bool try_only = take->limit->try_only;
@@ -447,6 +473,8 @@ static int take_step(struct take *take, enum hfi_outcome *outcome)
         }
         ready = agent_await(take->lock, take->limit, take->binding, &take->pace_ns);
         return ready == 0 ? 1 : ready;
+    case HFI_POLLED:
+        return !try_only || take_ungranted(take) ? TAKE_GOES_ON : HF_EBUSY;
     case HFI_OCCUPIED:
     case HFI_CLOSED:
         return !try_only || take_ungranted(take) ? 1 : HF_EBUSY;
@@ -465,10 +493,10 @@ static int take_over_time(const struct take *take)
                                                                                  : HF_EBUSY;
 }
 
-/* Takes the lock. The caller owns the claim. */
-static int take_run(struct take *take)
+int take_run(struct take *take)
 {
-    enum hfi_outcome outcome = HFI_HELD; /* of the last step; HELD: the next step is take_try() */
+    /* of the last step; HELD: the next step is take_try() */
+    enum hfi_outcome outcome = take->ticket != 0 ? HFI_POLLED : HFI_HELD;
     int result = 1;
     bool first = true;
     while (result == 1) { /* the loop ends with the time-out */
@@ -494,7 +522,12 @@ static int take_run(struct take *take)
         }
         result = take_step(take, &outcome);
     }
-    if (result != 0) {
+    if (result == TAKE_GOES_ON && canceled(take->lock, take->limit)) {
+        result = HF_ECANCELED;
+    } else if (result == TAKE_GOES_ON && boottime_ns() >= take->limit->deadline_ns) {
+        result = take_over_time(take);
+    }
+    if (result < 0) {
         take_leave(take);
     }
     return result;
@@ -514,6 +547,24 @@ static void lane_take(hf_lock *lock)
     if (i == used && i < LOCK_LANES && lock->simple) {
         atomic_store_explicit(&lock->lanes[i].thread, self, memory_order_relaxed);
         atomic_store_explicit(&lock->lanes_used, used + 1, memory_order_relaxed);
+    }
+}
+
+bool take_was_ungranted(const struct take *take, int result)
+{
+    return (result == HF_EBUSY || result == HF_ETIMEDOUT) && take->binding != NULL &&
+           take_ungranted(take);
+}
+
+void take_store(struct take *take)
+{
+    hf_lock *lock = take->lock;
+    struct hold_view view;
+    lane_take(lock);
+    lock->depth = 1;
+    hold_store(lock, take->binding, take->mode, &take->held, false);
+    if (lock->limit_ns != 0 && hold_read(lock, &view)) {
+        events_arm(lock->client, hold_own_end_ns(lock, &view));
     }
 }
 
@@ -549,7 +600,9 @@ int acquire_slow(hf_lock *lock, enum hf_mode mode, int64_t timeout_ns, struct hf
     int claim = claim_take(lock, &limit);
     if (claim < 0) {
         HF_PROBE3(acquire_done, lock->name, claim, 0);
-        return failure_acquire(lock, claim, timeout_ns);
+        return claim == HF_EBUSY && claim_is_started(lock)
+                   ? failure_started(lock)
+                   : failure_acquire(lock, claim, timeout_ns);
     }
     struct take take = {.lock = lock, .mode = mode, .limit = &limit};
     struct hold_view view;
@@ -562,9 +615,7 @@ int acquire_slow(hf_lock *lock, enum hf_mode mode, int64_t timeout_ns, struct hf
     } else {
         result = take_run(&take);
         if (result == 0) {
-            lane_take(lock);
-            lock->depth = 1;
-            hold_store(lock, take.binding, mode, &take.held, false);
+            take_store(&take);
         }
     }
     if (result == 0 && claim == 0) {
@@ -572,11 +623,10 @@ int acquire_slow(hf_lock *lock, enum hf_mode mode, int64_t timeout_ns, struct hf
     } else if (result == 0 && hold_read(lock, &view)) {
         hold_report(&view.held, out);
     }
-    if (result == 0 && lock->limit_ns != 0 && hold_read(lock, &view)) {
+    if (result == 0 && claim == 1 && lock->limit_ns != 0 && hold_read(lock, &view)) {
         events_arm(lock->client, hold_own_end_ns(lock, &view));
     }
-    bool ungranted = (result == HF_EBUSY || result == HF_ETIMEDOUT) && take.binding != NULL &&
-                     take_ungranted(&take);
+    bool ungranted = take_was_ungranted(&take, result);
     claim_give(lock);
     if (result == 0 && take.waited) {
         events_granted(lock, take.held.token);
@@ -688,7 +738,11 @@ HFI_PUBLIC int hf_cancel(hf_lock *lock)
     futex_wake_private(&lock->cancel);
     pthread_mutex_lock(&lock->mutex);
     pthread_cond_broadcast(&lock->unclaimed);
+    bool started = lock->started;
     pthread_mutex_unlock(&lock->mutex);
+    if (started) {
+        events_look(lock->client); /* hf_next_event() notices the cancelled start */
+    }
     /* acquire: pairs with the release in binding_publish() */
     struct binding *binding = atomic_load_explicit(&lock->bindings, memory_order_acquire);
     for (; binding != NULL; binding = binding->older) {

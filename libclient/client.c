@@ -528,6 +528,7 @@ static void client_free(hf_client *client)
     if (client->alive != NULL) {
         alive_destroy(client->alive);
     }
+    pthread_mutex_destroy(&client->start_mutex);
     pthread_mutex_destroy(&client->socket_mutex);
     pthread_mutex_destroy(&client->list_mutex);
     free(client);
@@ -545,6 +546,7 @@ static hf_client *client_create(void)
     client->events.epoll_fd = client->events.timer_fd = client->events.wake_fd = -1;
     client->events.armed_ns = INT64_MAX;
     atomic_init(&client->down, true);
+    pthread_mutex_init(&client->start_mutex, NULL);
     pthread_mutex_init(&client->socket_mutex, NULL);
     pthread_mutex_init(&client->list_mutex, NULL);
     client->alive = alive_create();

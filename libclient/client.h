@@ -8,8 +8,9 @@
  * live until the handle is closed, so that a thread in the fast path never reads freed memory. For
  * the same reason regions stay mapped until hf_disconnect().
  *
- * Locking. There are three kinds of mutex. A thread locks them in this order only, and holds none
+ * Locking. There are four kinds of mutex. A thread locks them in this order only, and holds none
  * while it sleeps on a futex:
+ *   client->start_mutex   the pending calls of hf_acquire_start()
  *   lock->mutex           the claim of this handle (below); never held during a wait for the lock
  *   client->socket_mutex  the connection: one request and its answer
  *   client->list_mutex    handles, events, watches, regions; held for moments only
@@ -186,6 +187,37 @@ struct hold_end {
     char agent[HFI_LABEL_MAX + 1];
 };
 
+/* The limits of one acquire's wait. */
+struct wait_limit {
+    int64_t deadline_ns;
+    bool try_only;
+    bool polled; /* no thread sleeps: start.c */
+    uint32_t cancel_seen;
+};
+
+/* The state of one take. Its thread owns the claim. */
+struct take {
+    struct hf_lock *lock;
+    enum hf_mode mode;
+    const struct wait_limit *limit; /* the time-out; that of a try is TRY_MS */
+    struct binding *binding;        /* the present binding */
+    struct binding *lost;           /* a binding with which this take must not wait any more; NULL:
+                                     * none */
+    uint64_t ticket;                /* the position in the queue of binding->slot; 0: none */
+    uint64_t rung;                  /* of a polled take: hfi_wait_limit.rung */
+    int64_t pace_ns;
+    bool waited;
+    struct hfi_held held;
+};
+
+/* The hf_acquire_start() of a handle: start.c. Protected by start_mutex. */
+struct acquire_start {
+    bool pending;
+    struct hf_lock *next; /* the next handle with a pending start */
+    struct take take;
+    struct wait_limit limit;
+};
+
 struct hf_lock {
     /* Of the handle, the fast path uses only this cache line, the lanes and the hold. */
     const volatile uint32_t *alive;         /* *alive is 0 in a forked child */
@@ -210,9 +242,11 @@ struct hf_lock {
     _Atomic(void *) data; /* for the program */
 
     _Atomic uint32_t cancel; /* how often hf_cancel() was called; a private futex */
-    pthread_mutex_t mutex;   /* protects claimed, changes of claims, and depth */
+    pthread_mutex_t mutex;   /* protects claimed, started, changes of claims, and depth */
     pthread_cond_t unclaimed;
     bool claimed;
+    bool started; /* the claim is that of a pending hf_acquire_start() */
+    struct acquire_start start;
     uint32_t depth;
 
     /* Protected by socket_mutex: */
@@ -226,7 +260,9 @@ struct hf_lock {
     uint32_t reported; /* REPORTED_... bits (events.c) */
     bool granted;      /* HF_EVENT_GRANTED is queued */
     uint64_t granted_token;
-    struct hold_end end; /* why the last hold that was reported lost ended */
+    int failed;           /* the error of a queued HF_EVENT_FAILED; 0: none is queued */
+    int64_t start_due_ns; /* when a pending start must be looked at; 0: none is pending */
+    struct hold_end end;  /* why the last hold that was reported lost ended */
     /* the last acquire failed because this host did not get the lock's grant in time */
     atomic_bool ungranted;
 };
@@ -263,8 +299,10 @@ struct events {
     int timer_fd;
     int wake_fd; /* an eventfd, readable while an event is queued or `look` is set */
     int64_t armed_ns;
-    bool look;              /* the holds must be looked at */
-    uint32_t granted_count; /* handles with granted set */
+    bool look;             /* the holds must be looked at */
+    uint32_t queued_count; /* queued GRANTED and FAILED */
+    uint32_t start_count;  /* handles with a pending start */
+    bool starts_due;       /* the pending starts must be looked at */
     struct changed_ring changed;
 };
 
@@ -286,8 +324,11 @@ struct hf_client {
     uint32_t *alive; /* a page that reads 0 in a forked child */
     pid_t pid;       /* the process that made this client */
     int64_t made_ns; /* when: CLOCK_BOOTTIME */
+    pthread_mutex_t start_mutex;
     pthread_mutex_t socket_mutex;
     pthread_mutex_t list_mutex;
+
+    struct hf_lock *starts; /* handles with a pending start; protected by start_mutex */
 
     /* Protected by socket_mutex: */
     enum connection_state connection_state;
@@ -405,6 +446,8 @@ void failure_forget_client(void);
 int failure_ask(hf_client *client, int error, const char *action, const char *object);
 int failure_mode(const hf_lock *lock, enum hf_mode mode);
 int failure_acquire(hf_lock *lock, int error, int64_t timeout_ns);
+/* For a handle with a pending start. */
+int failure_started(const hf_lock *lock);
 /* For a hold that does not count, and for a handle without a hold. */
 int failure_lost(hf_lock *lock);
 int failure_unheld(hf_lock *lock);
@@ -712,12 +755,22 @@ void why_end_text(const hf_lock *lock, const struct hold_end *end, char *out, si
 
 /* ---- acquire.c ---- */
 
-/* The limits of one acquire's wait. */
-struct wait_limit {
-    int64_t deadline_ns;
-    bool try_only;
-    uint32_t cancel_seen;
-};
+enum { TAKE_GOES_ON = 2 };
+
+/* Takes the lock. The caller owns the claim. Returns 0 or an error. A polled take may also return
+ * TAKE_GOES_ON; the caller calls again, or calls take_leave(). */
+int take_run(struct take *take) HFI_MUST_USE;
+/* Leaves the queue, if the take is in it. */
+void take_leave(struct take *take);
+/* Returns whether a take with this result only lacked the host's grant. */
+bool take_was_ungranted(const struct take *take, int result) HFI_MUST_USE;
+/* Stores the hold that the take has. The caller owns the claim. */
+void take_store(struct take *take);
+
+/* Claims the handle for hf_acquire_start(), without waiting. Returns 0 or an error: HF_EBUSY if it
+ * is claimed already. claim_is_started(): whether a start is pending. */
+int claim_start(hf_lock *lock) HFI_MUST_USE;
+bool claim_is_started(hf_lock *lock) HFI_MUST_USE;
 
 /* Claims the handle to end or change its hold, and waits for the claim without a limit. Returns 0,
  * or HF_ENOTHELD without a claim. */
@@ -741,10 +794,27 @@ void binding_nudge(const struct binding *binding);
 /* Upgrades the shared hold of a reentrant handle. The caller owns the claim. */
 int upgrade(hf_lock *lock, const struct wait_limit *limit) HFI_MUST_USE;
 
+/* ---- start.c ---- */
+
+/* Makes one step of each pending start. Does not wait for another thread that makes such steps:
+ * that thread then makes them once more. */
+void starts_step(hf_client *client);
+/* Ends the pending start of a handle that is being closed, without an event. */
+void start_drop(hf_lock *lock);
+
 /* ---- events.c ---- */
+
+/* Switches the events on at the first call; failure_events() is for its failure. */
+int events_enable(hf_client *client) HFI_MUST_USE;
+int failure_events(const hf_client *client, int error);
 
 /* To be called when a thread that had to wait has got the lock. Queues HF_EVENT_GRANTED. */
 void events_granted(hf_lock *lock, uint64_t token);
+/* Queues HF_EVENT_FAILED. */
+void events_failed(hf_lock *lock, int error);
+/* To be called when a start is pending and has to be looked at, at the latest, at due_ns; 0: when
+ * the start has ended. */
+void events_start(hf_lock *lock, int64_t due_ns);
 /* To be called when a hold may end at deadline_ns. The descriptor of events becomes readable at
  * that time, and hf_next_event() then looks at all holds. */
 void events_arm(hf_client *client, int64_t deadline_ns);

@@ -80,7 +80,7 @@ void events_granted(hf_lock *lock, uint64_t token)
     struct events *events = &lock->client->events;
     pthread_mutex_lock(&lock->client->list_mutex);
     if (events->enabled) {
-        events->granted_count += !lock->granted;
+        events->queued_count += !lock->granted;
         lock->granted = true;
         lock->granted_token = token;
         wake_set(events);
@@ -88,10 +88,35 @@ void events_granted(hf_lock *lock, uint64_t token)
     pthread_mutex_unlock(&lock->client->list_mutex);
 }
 
+void events_failed(hf_lock *lock, int error)
+{
+    struct events *events = &lock->client->events;
+    pthread_mutex_lock(&lock->client->list_mutex);
+    events->queued_count += lock->failed == 0;
+    lock->failed = error;
+    wake_set(events);
+    pthread_mutex_unlock(&lock->client->list_mutex);
+}
+
+void events_start(hf_lock *lock, int64_t due_ns)
+{
+    struct events *events = &lock->client->events;
+    pthread_mutex_lock(&lock->client->list_mutex);
+    events->start_count += due_ns != 0;
+    events->start_count -= lock->start_due_ns != 0;
+    lock->start_due_ns = due_ns;
+    if (due_ns != 0 && due_ns < events->armed_ns) {
+        timer_set(events, due_ns);
+    }
+    pthread_mutex_unlock(&lock->client->list_mutex);
+}
+
 void events_forget(hf_lock *lock)
 {
-    lock->client->events.granted_count -= lock->granted;
+    lock->client->events.queued_count -= lock->granted;
+    lock->client->events.queued_count -= lock->failed != 0;
     lock->granted = false;
+    lock->failed = 0;
 }
 
 /* Appends a name to the ring. The caller holds list_mutex. */
@@ -215,7 +240,7 @@ static int events_create(hf_client *client)
 
 /* Switches the events on at the first call. Only the first call locks socket_mutex, and may wait
  * for it: another thread may hold the mutex for seconds while its request has no answer. */
-static int events_enable(hf_client *client)
+int events_enable(hf_client *client)
 {
     int error = 0;
     pthread_mutex_lock(&client->list_mutex);
@@ -242,7 +267,7 @@ static int events_enable(hf_client *client)
 }
 
 /* Only a lack of descriptors or memory can make events_enable() fail. */
-static int failure_events(const hf_client *client, int error)
+int failure_events(const hf_client *client, int error)
 {
     return failure(client, error,
                    "no descriptor or memory left for the events: they need three descriptors");
@@ -388,14 +413,15 @@ HFI_PUBLIC int hf_unwatch(hf_client *client, const char *prefix)
 static bool next_queued(hf_client *client, struct hf_event *out)
 {
     struct events *events = &client->events;
-    for (hf_lock *lock = client->locks; events->granted_count > 0 && lock != NULL;
+    for (hf_lock *lock = client->locks; events->queued_count > 0 && lock != NULL;
          lock = lock->next) {
-        if (lock->granted) {
-            events_forget(lock);
-            out->kind = HF_EVENT_GRANTED;
+        if (lock->granted || lock->failed != 0) {
+            out->kind = lock->failed != 0 ? HF_EVENT_FAILED : HF_EVENT_GRANTED;
             out->lock = lock;
-            out->token = lock->granted_token;
+            out->token = lock->failed != 0 ? 0 : lock->granted_token;
+            out->error = lock->failed;
             memcpy(out->name, lock->name, sizeof(lock->name));
+            events_forget(lock);
             return true;
         }
     }
@@ -468,6 +494,8 @@ static bool next_looked(hf_client *client, struct hf_event *out)
             return true;
         }
         next_ns = then_ns < next_ns ? then_ns : next_ns;
+        int64_t start_ns = lock->start_due_ns != 0 ? lock->start_due_ns : INT64_MAX;
+        next_ns = start_ns < next_ns ? start_ns : next_ns;
     }
     /* acquire: pairs with the releases in client.c and socket.c */
     bool down = atomic_load_explicit(&client->down, memory_order_acquire);
@@ -521,6 +549,7 @@ HFI_PUBLIC int hf_next_event(hf_client *client, struct hf_event *out)
     memset(out, 0, sizeof(*out));
     memset(out->reserved, HFI_RESERVED, sizeof(out->reserved));
     socket_look(client);
+    starts_step(client);
     struct events *events = &client->events;
     uint64_t expirations;
     pthread_mutex_lock(&client->list_mutex);

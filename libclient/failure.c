@@ -265,6 +265,14 @@ int failure_acquire(hf_lock *lock, int error, int64_t timeout_ns)
     }
 }
 
+int failure_started(const hf_lock *lock)
+{
+    return failure(lock->client, HF_EBUSY,
+                   "an hf_acquire_start of \"%s\" has not ended on this handle: wait for its "
+                   "event, or end it with hf_cancel",
+                   lock->name);
+}
+
 /* Makes the text that failure_acquire() left to be made. */
 static void acquire_text(void)
 {

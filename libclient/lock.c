@@ -391,6 +391,7 @@ HFI_PUBLIC void hf_close(hf_lock *lock)
         return;
     }
     hf_client *client = lock->client;
+    start_drop(lock);
     hold_drop(lock);
     pthread_mutex_lock(&client->socket_mutex);
     if (client->connection_state == CONNECTION_UP && lock->connection == client->connection) {

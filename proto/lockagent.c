@@ -432,6 +432,29 @@ static uint64_t settled_place(uint64_t value)
     return (value & ~(uint64_t)HFI_WAIT_JOINING) | HFI_WAIT_WAITING;
 }
 
+bool hfi_is_polled(const struct hfi_region *region, uint32_t seat)
+{
+    uint64_t value = atomic_load(hfi_seat_wait(region, seat));
+    return (value & HFI_WAIT_POLLED) && wait_counts(value);
+}
+
+bool hfi_polled_may_go_on(const struct hfi_region *region, uint32_t slot, uint32_t seat)
+{
+    /* seq_cst, both: after the agent cleared the dirty bit. The place was stored before the swap
+     * that names its waiter. */
+    uint64_t value = atomic_load(hfi_seat_wait(region, seat));
+    uint64_t word = atomic_load(&region->words[slot].word);
+    uint32_t owner = seat_holder(region, seat);
+    if (!(value & HFI_WAIT_POLLED) || !wait_counts(value) || owner == 0) {
+        return false;
+    }
+    uint64_t place = settled_place(value);
+    return hfi_word_holder(word) == owner || hfi_word_mode(word) == HFI_GRANT_RETIRED ||
+           ((value & HFI_WAIT_SHARED) && obstacle(region, slot, word, true) == HFI_HELD &&
+            admitted(region, slot, word, place)) ||
+           ((value & HFI_WAIT_TRYING) && atomic_load(&hfi_seat(region, seat)->refused) == place);
+}
+
 /* Adds a waiter in the seat, if there is one, to *awaited. */
 static void note_awaited(const struct hfi_region *region, uint32_t seat,
                          struct hfi_awaited *awaited)

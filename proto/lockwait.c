@@ -61,7 +61,8 @@ static void queue_join(const struct hfi_actor *actor, const struct hfi_request *
     uint64_t ticket = atomic_fetch_add(&slot->ticket_next, 1);
     uint64_t value = ticket << HFI_WAIT_TICKET_SHIFT | (shared ? HFI_WAIT_SHARED : 0) |
                      (request->barging ? HFI_WAIT_BARGING : 0) |
-                     (request->trying ? HFI_WAIT_TRYING : 0);
+                     (request->trying ? HFI_WAIT_TRYING : 0) |
+                     (request->polled ? HFI_WAIT_POLLED : 0);
     /* relaxed: the agent refuses only a place that it has read in the cell */
     atomic_store_explicit(&seat->refused, 0, memory_order_relaxed);
     /* seq_cst: the store of the cell comes before the loads of the waiters bit (rule 3) and of the
@@ -211,11 +212,30 @@ static enum hfi_outcome drain(const struct hfi_actor *actor, const struct hfi_re
             return HFI_HELD;
         }
         enum hfi_outcome why = wait_over(limit, now_ns);
-        if (why != HFI_HELD) {
-            return why;
+        if (why != HFI_HELD || request->polled) {
+            return why != HFI_HELD ? why : HFI_POLLED;
         }
         sleep_on_slot(actor, slot, seen, shorter(left_ns, limit->deadline_ns - now_ns));
     }
+}
+
+/*
+ * Clears the wait cell of a waiter that holds. Returns false if the agent has taken the place of a
+ * polled waiter away: an unread hold whose limit is over, or that was broken, ends with its place,
+ * so that the lock is not handed to the same waiter again.
+ */
+static bool place_clear(const struct hfi_actor *actor, const struct hfi_request *request,
+                        uint64_t *place)
+{
+    _Atomic uint64_t *wait = hfi_seat_wait(actor->region, request->seat);
+    uint64_t mine = *place;
+    *place = 0;
+    if (request->polled) {
+        /* seq_cst: pairs with the swap in hfi_bury_waiter(); one of the two succeeds */
+        return atomic_compare_exchange_strong(wait, &mine, 0);
+    }
+    atomic_store(wait, 0);
+    return true;
 }
 
 /* To be called when the word names this actor. Waits for the readers, and leaves the queue when the
@@ -226,8 +246,9 @@ static enum hfi_outcome settle(const struct hfi_actor *actor, const struct hfi_r
 {
     enum hfi_outcome outcome = drain(actor, request, limit, NULL, held);
     if (outcome == HFI_HELD) {
-        *place = 0;
-        atomic_store(hfi_seat_wait(actor->region, request->seat), 0);
+        if (!place_clear(actor, request, place)) {
+            return HFI_GONE;
+        }
         bool gone = false;
         int64_t now_ns = actor->kernel->now_ns(actor->kernel->arg);
         if (hfi_remaining_ns(actor->region, request, actor->holder, held, now_ns, &gone) <= 0) {
@@ -334,6 +355,8 @@ static enum hfi_outcome wait_once(const struct hfi_actor *actor, const struct hf
     int64_t timeout_ns = shorter(left_ns, limit->deadline_ns - now_ns);
     if (request->barging) {
         sleep_on_slot(actor, &region->slots[request->slot], slot_seen, timeout_ns);
+    } else if (request->polled) {
+        return HFI_POLLED;
     } else {
         sleep_on_seat(actor, hfi_seat(region, request->seat), seat_seen, timeout_ns);
     }
@@ -410,7 +433,8 @@ static enum hfi_outcome wait_in_queue(const struct hfi_actor *actor,
 {
     struct hfi_region *region = actor->region;
     struct hfi_seat *seat = hfi_seat(region, request->seat);
-    uint64_t rung = 0;
+    uint64_t rung_here = 0;
+    uint64_t *rung = limit->rung ? limit->rung : &rung_here;
     unsigned hasty = 0;
     for (;;) { /* the loop ends with HFI_HELD or HFI_RETIRED, or by the limit or the lease */
         enum hfi_outcome why = give_up(actor, request, limit, place, &hasty);
@@ -438,12 +462,12 @@ static enum hfi_outcome wait_in_queue(const struct hfi_actor *actor,
             hfi_leave(actor, request, place);
             return HFI_RETIRED;
         }
-        why = wait_once(actor, request, limit, why, *place, seat_seen, slot_seen, &rung);
+        why = wait_once(actor, request, limit, why, *place, seat_seen, slot_seen, rung);
         hasty = 0;
         if (why == HFI_CANCELED || why == HFI_TIMED_OUT || why == HFI_REFUSED) {
             return end_wait(actor, request, why, place);
         }
-        if (why == HFI_NO_LEASE) {
+        if (why == HFI_NO_LEASE || why == HFI_POLLED) {
             return why;
         }
     }

@@ -155,12 +155,32 @@ enum hfi_outcome hfi_release_shared(const struct hfi_actor *actor, uint32_t slot
     return hfi_free_shared(actor, slot, seat, cell);
 }
 
+/* Returns whether that holder of the slot is a polled waiter, for which no thread sleeps. */
+static bool is_polled_holder(const struct hfi_region *region, uint32_t slot, uint32_t holder)
+{
+    uint32_t block = first_block(region, slot);
+    for (uint32_t steps = 0; block != 0 && block <= region->block_count; steps++) {
+        if (steps > region->block_count) {
+            break;
+        }
+        for (uint32_t place = 0; place < HFI_BLOCK_SEATS; place++) {
+            uint32_t seat = (block - 1) * HFI_BLOCK_SEATS + place;
+            if (hfi_is_polled(region, seat) && seat_holder(region, seat) == holder) {
+                return true;
+            }
+        }
+        block = next_block(region, block - 1);
+    }
+    return false;
+}
+
 void hfi_reader_left(const struct hfi_actor *actor, uint32_t slot, uint64_t word)
 {
     if (word & HFI_W_HOLDER) {
         wake_slot(actor, slot, INT32_MAX);
     }
-    if (word & (HFI_W_RECALL | HFI_W_WATCHED)) {
+    if ((word & (HFI_W_RECALL | HFI_W_WATCHED)) ||
+        ((word & HFI_W_HOLDER) && is_polled_holder(actor->region, slot, hfi_word_holder(word)))) {
         hfi_ring(actor, slot);
     }
 }
@@ -200,16 +220,33 @@ static bool unseat_stray(const struct hfi_actor *actor, uint32_t seat)
     return stray;
 }
 
+/* Raises slot.admit to the ticket. Returns false if it was as high already. */
+static bool raise_admit(const struct hfi_actor *actor, uint32_t slot, uint32_t ticket)
+{
+    _Atomic uint32_t *admit = &actor->region->slots[slot].admit;
+    uint32_t seen = atomic_load(admit);
+    while (ticket_before(seen, ticket)) { /* the loop ends, because admit only rises */
+        if (atomic_compare_exchange_weak(admit, &seen, ticket)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /*
  * Admits the readers at the head of the queue, and wakes them. Returns false if there are none. It
  * admits no reader behind the first writer. It also admits no ticket that was drawn after the
  * search for that writer began, because the search may miss a writer that joins meanwhile. A reader
- * with such a ticket finds the word free and serves the queue itself.
+ * with such a ticket finds the word free and serves the queue itself. It rings for a polled reader.
+ * The agent looks for polled waiters whenever it looks at a lock, so it rings only for readers that
+ * were not admitted before; otherwise it would ring for ever for a process that does nothing.
  */
 static bool admit_readers(const struct hfi_actor *actor, uint32_t slot)
 {
     struct hfi_region *region = actor->region;
     bool any = false;
+    bool polled = false;
+    bool raised = false;
     /* seq_cst: before the loads of the cells; pairs with the fetch_add in queue_join() */
     uint32_t end = atomic_load_explicit(&region->slots[slot].ticket_next, memory_order_seq_cst);
     struct pick writer = queue_first(region, slot, true);
@@ -229,14 +266,17 @@ static bool admit_readers(const struct hfi_actor *actor, uint32_t slot)
                 unseat_stray(actor, (block - 1) * HFI_BLOCK_SEATS + place)) {
                 continue;
             }
-            uint32_t admit = atomic_load(&region->slots[slot].admit);
-            while (ticket_before(admit, ticket) && /* the loop ends, because admit only rises */
-                   !atomic_compare_exchange_weak(&region->slots[slot].admit, &admit, ticket)) {
-            }
-            wake_seat(actor, (block - 1) * HFI_BLOCK_SEATS + place);
+            raised = raise_admit(actor, slot, ticket) || raised;
+            uint32_t seat = (block - 1) * HFI_BLOCK_SEATS + place;
+            wake_seat(actor, seat);
+            polled = polled ||
+                     ((value & HFI_WAIT_POLLED) && seat_holder(region, seat) != actor->holder);
             any = true;
         }
         block = next_block(region, block - 1);
+    }
+    if (polled && (raised || actor->holder != HFI_HOLDER_AGENT)) {
+        hfi_ring(actor, slot);
     }
     return any;
 }
@@ -363,9 +403,10 @@ static enum handing hand_to(const struct hfi_actor *actor, uint32_t slot, uint64
                 result = HANDED_TO_NOBODY;
             } else {
                 wake_seat(actor, pick->seat);
-                if (limit_ns || (seen & HFI_W_WATCHED)) {
-                    /* the agent must learn of the hold's limit, to end the hold in time, and of
-                     * every change of a watched word */
+                if (limit_ns || (seen & HFI_W_WATCHED) ||
+                    ((pick->value & HFI_WAIT_POLLED) && target != actor->holder)) {
+                    /* the agent must learn of the hold's limit, to end the hold in time, of every
+                     * change of a watched word, and of the turn of a polled waiter */
                     hfi_ring(actor, slot);
                 }
             }

@@ -50,7 +50,9 @@ typedef struct hf_lock hf_lock;
 
 /* Failures. The numbers never change. */
 enum hf_error {
-    HF_EBUSY = -1,         /* a try failed: held, awaited, closed, or no answer within 1 s */
+    /* a try failed: held, awaited, closed, or no answer within 1 s; or an hf_acquire_start of this
+     * handle has not ended */
+    HF_EBUSY = -1,
     HF_ETIMEDOUT = -2,     /* the timeout was over first; of hf_break: no answer within 2 s */
     HF_ECANCELED = -3,     /* another thread called hf_cancel */
     HF_ELOST = -4,         /* the hold has ended: by its lease or limit, or by a break */
@@ -152,13 +154,15 @@ struct hf_hold {
 };
 
 enum hf_event_kind {
-    HF_EVENT_GRANTED = 1, /* a call that had to wait has got the lock */
+    /* a call that had to wait has got the lock, or an hf_acquire_start has got it */
+    HF_EVENT_GRANTED = 1,
     /* the hold is past its deadline and does not count now, but it can count again */
     HF_EVENT_JEOPARDY,
     HF_EVENT_SAFE, /* a hold in jeopardy counts again */
     HF_EVENT_LOST, /* the hold is over; hf_release frees the handle for the next hold */
     /* a lock under a watched prefix has changed; name is its name, lock is NULL */
     HF_EVENT_CHANGED,
+    HF_EVENT_FAILED, /* an hf_acquire_start has ended without the lock; error says why */
 };
 
 /* Why a handle does not get a lock, or why a hold ended. A later version may have more kinds. For a
@@ -196,7 +200,7 @@ struct hf_event {
     char name[256];
     /* of HF_EVENT_LOST: why the hold ended (hf_why says more). Of other events: 0 */
     enum hf_reason_kind why;
-    uint32_t unused;      /* 0 */
+    int32_t error;        /* of HF_EVENT_FAILED: one of the HF_E... codes. Of other events: 0 */
     uint64_t reserved[5]; /* 0; a later version of the library may give these words a meaning */
 };
 
@@ -279,6 +283,32 @@ void *hf_lock_data(const hf_lock *lock);
 int hf_acquire(hf_lock *lock, enum hf_mode mode, int64_t timeout_ns, struct hf_hold *out);
 
 /*
+ * Starts to take the lock, and does not wait for it. The start ends in an event: HF_EVENT_GRANTED
+ * when the handle has the lock, also if it has it at once, or HF_EVENT_FAILED with the error that
+ * hf_acquire would return (HF_ETIMEDOUT, HF_EBUSY, HF_ECANCELED, HF_EFULL). No thread is needed:
+ * the program polls hf_event_fd, and hf_next_event ends the start. The call switches the events on,
+ * and may have to ask the agent for a place in the queue. timeout_ns is as for hf_acquire.
+ *
+ * The start has its place among all other waiters, threads or starts: first come, first served.
+ * (HF_BARGING has no effect on a start.) From its turn on, the others wait for the program to call
+ * hf_next_event. So a program that starts must read its events. An exclusive hold begins, and its
+ * lease_ns or max_stall_ns runs, from the turn on, not from the event. If the hold ends before the
+ * program reads the event, the start goes on at the end of the queue. Without such a limit the
+ * others wait until the program reads its event, closes the handle or ends. A shared hold begins
+ * when the program reads the event.
+ *
+ * While a start is pending, the handle has no hold: hf_acquire and a second start return HF_EBUSY,
+ * hf_release returns HF_ENOTHELD. hf_cancel ends the start with HF_ECANCELED in its event, and
+ * hf_close or hf_disconnect end it without an event. A forked child has no part in it. If the
+ * process ends, the lock goes to the next waiter. The start goes on when the agent restarts, and
+ * while no agent answers.
+ * HF_EBUSY: a start is pending, or another thread uses the handle to take the lock. HF_EALREADY:
+ * the handle holds, also with HF_REENTRANT. HF_ELOST: the handle's last hold was lost; call
+ * hf_release first. HF_ENOMEM, HF_EINVAL, HF_EFORKED.
+ */
+int hf_acquire_start(hf_lock *lock, enum hf_mode mode, int64_t timeout_ns);
+
+/*
  * Ends the hold. The lock goes at once, without a lock-delay, to the waiter that has waited
  * longest. This also happens if the hold's lease has just ended and the agent has not taken the
  * hold away yet. The call returns HF_ELOST in that case.
@@ -311,11 +341,12 @@ int hf_downgrade(hf_lock *lock);
 int hf_progress(hf_lock *lock);
 
 /*
- * Ends the waits of other threads on this handle: their calls return HF_ECANCELED. Any thread may
- * call this function. It ends only waits for this lock that have already begun. (hf_acquire_all
- * waits for its locks one after the other, so a wait for this lock may begin later.) It does not
- * end the wait of a thread that is just about to call hf_acquire. To stop such a thread, a program
- * first sets a flag of its own, and then calls hf_cancel until the thread has noticed the flag:
+ * Ends the waits of other threads on this handle: their calls return HF_ECANCELED. Also ends a
+ * pending hf_acquire_start. Any thread may call this function. It ends only waits for this lock
+ * that have already begun. (hf_acquire_all waits for its locks one after the other, so a wait for
+ * this lock may begin later.) It does not end the wait of a thread that is just about to call
+ * hf_acquire. To stop such a thread, a program first sets a flag of its own, and then calls
+ * hf_cancel until the thread has noticed the flag:
  *
  *     the thread that waits                       the thread that stops it
  *     while (!stop) {                             stop = true;

@@ -81,6 +81,7 @@ struct event {
     std::uint64_t token;
     std::string name;
     hf_reason_kind why; /* of HF_EVENT_LOST */
+    int error;          /* of HF_EVENT_FAILED: the code with which hf_acquire_start() ended */
 };
 
 /* hf_client */
@@ -118,7 +119,7 @@ class client
         if (got == 0) {
             return std::nullopt;
         }
-        return event{raw.kind, raw.lock, raw.token, raw.name, raw.why};
+        return event{raw.kind, raw.lock, raw.token, raw.name, raw.why, raw.error};
     }
     void watch(const std::string &prefix)
     {

@@ -28,6 +28,8 @@ class EventKind(enum.IntEnum):
     """The hold is over; `why` says why. Leave the block, or call Hold.release()."""
     CHANGED = 5
     """A lock under a watched prefix has changed."""
+    FAILED = 6
+    """Of hf_acquire_start(), which this package does not call."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -6,7 +6,17 @@ and holdfast.h has the meaning of every member. Each struct has the C name in Ca
 
 import ctypes
 import threading
-from ctypes import c_char, c_char_p, c_int, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
+from ctypes import (
+    c_char,
+    c_char_p,
+    c_int,
+    c_int32,
+    c_int64,
+    c_size_t,
+    c_uint32,
+    c_uint64,
+    c_void_p,
+)
 from typing import Any
 
 SONAME = "libholdfast.so.0"
@@ -57,7 +67,7 @@ class HfEvent(ctypes.Structure):
         ("token", c_uint64),
         ("name", c_char * 256),
         ("why", c_int),
-        ("unused", c_uint32),
+        ("error", c_int32),
         ("reserved", c_uint64 * 5),
     ]
 

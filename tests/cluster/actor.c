@@ -115,6 +115,7 @@ static void next_event(struct stage *stage, int64_t timeout_ns, struct actor_rep
         reply->event.kind = event.kind;
         reply->event.lock = lock_number(stage, event.lock);
         reply->event.token = event.token;
+        reply->event.error = event.error;
         memcpy(reply->event.name, event.name, sizeof(event.name));
     }
 }
@@ -134,6 +135,9 @@ static void act_on_lock(struct stage *stage, const struct actor_request *request
         break;
     case ACTOR_ACQUIRE:
         reply->result = hf_acquire(lock, request->mode, request->timeout_ns, &reply->hold);
+        break;
+    case ACTOR_START:
+        reply->result = hf_acquire_start(lock, request->mode, request->timeout_ns);
         break;
     case ACTOR_RELEASE:
         reply->result = hf_release(lock);

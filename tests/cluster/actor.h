@@ -18,6 +18,7 @@ enum actor_kind {
     ACTOR_OPEN = 1, /* takes: name, options */
     ACTOR_CLOSE,
     ACTOR_ACQUIRE, /* takes: mode, timeout_ns */
+    ACTOR_START,   /* takes: mode, timeout_ns */
     ACTOR_RELEASE,
     ACTOR_DOWNGRADE,
     ACTOR_PROGRESS,
@@ -74,6 +75,7 @@ struct actor_reply {
         enum hf_event_kind kind;
         uint32_t lock; /* UINT32_MAX if the event is of no lock */
         uint64_t token;
+        int error;
         char name[256];
     } event;
     char text[HF_SEQUENCER_MAX];

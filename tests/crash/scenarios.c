@@ -147,6 +147,25 @@ static void progress_release(struct victim *victim)
     must_release(victim);
 }
 
+static void started(struct victim *victim)
+{
+    struct hf_event event;
+    REQUIRE(hf_acquire_start(victim->lock, HF_EXCLUSIVE, -1) == 0, "start");
+    REQUIRE(hf_next_event(victim->client, &event) == 0, "the lock was to be held");
+}
+
+/* The start's turn has come: the victim is killed before, while and after it reads the event. */
+static void read_release(struct victim *victim)
+{
+    struct hf_event event;
+    while (hf_next_event(victim->client, &event) == 0) { /* the loop ends with the event */
+    }
+    REQUIRE(event.kind == HF_EVENT_GRANTED, "event %d", (int)event.kind);
+    atomic_store_explicit(&victim->notes->token, event.token, memory_order_relaxed);
+    atomic_store_explicit(&victim->notes->holds, 1, memory_order_relaxed);
+    must_release(victim);
+}
+
 static void *cancel_when_told(void *arg)
 {
     struct victim *victim = arg;
@@ -273,6 +292,11 @@ const struct scenario scenarios[] = {
      .prepare = seated,
      .asleep = two_queues_one_releases,
      .act = take_release},
+    {.name = "a start whose turn has come, its event, release",
+     .before = one_takes,
+     .prepare = started,
+     .joined = two_queues_one_releases,
+     .act = read_release},
     {.name = "release to two writers", .prepare = taken, .joined = both_wait, .act = must_release},
     {.name = "release to two readers",
      .prepare = taken,

@@ -538,6 +538,8 @@ static void acquire(const struct program *program, hf_lock *lock, uint8_t more)
     int64_t timeout_ns = more & 16 ? 100 * MS : 0;
     if (more & 128 && locks[1] != NULL) {
         check_code(hf_acquire_all(locks, 2, mode, timeout_ns, holds));
+    } else if (more & 64) {
+        check_code(hf_acquire_start(lock, mode, timeout_ns));
     } else {
         check_code(hf_acquire(lock, mode, timeout_ns, holds));
     }

@@ -181,7 +181,8 @@ static void call_client(uint8_t what)
     struct hfi_actor actor = {&world.region, &world.kernel, holder};
     struct hfi_request request = {
         .slot = slot, .seat = seat, .limit_ns = more & 64 ? 50 * MS : 0, .barging = more & 128};
-    struct hfi_wait_limit patience = {world.now_ns + 100 * (int64_t)MS, &world.cancel, 0};
+    struct hfi_wait_limit patience = {.deadline_ns = world.now_ns + 100 * (int64_t)MS,
+                                      .cancel = &world.cancel};
     struct hfi_held *held = &world.held[holder];
     bool gone;
     switch (more / 4 % 16) {

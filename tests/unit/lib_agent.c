@@ -438,11 +438,25 @@ static void answer_good(struct agent *agent, int at, const struct hfi_frame *fra
     }
 }
 
+/* Sends a POKE if a start's turn has come, as the real agent does when it looks at a lock. */
+static void poke_polled(struct agent *agent)
+{
+    const struct hfi_frame poke = {.kind = HFI_FRAME_POKE};
+    for (uint32_t seat = 0; seat < agent->region.block_count * HFI_BLOCK_SEATS; seat++) {
+        uint32_t slot = atomic_load(&agent->region.blocks[seat / HFI_BLOCK_SEATS].slot);
+        if (slot > 0 && hfi_polled_may_go_on(&agent->region, slot - 1, seat)) {
+            agent_send(agent, &poke);
+            return;
+        }
+    }
+}
+
 static void answer(struct agent *agent, int at, const struct hfi_frame *frame)
 {
     int fd = agent->connections[at];
     if (frame->kind == HFI_FRAME_RING) {
         atomic_fetch_add(&agent->rings, 1);
+        poke_polled(agent);
         return;
     }
     atomic_fetch_add(&agent->requests, 1);

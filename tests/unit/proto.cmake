@@ -14,7 +14,7 @@ target_sources(test_wire PRIVATE ${CMAKE_CURRENT_LIST_DIR}/wire_samples.c)
 
 # The lock word's protocol is built once more for each of these, with a hook before each atomic
 # operation.
-foreach(name lockqueue lockwatch)
+foreach(name lockqueue lockwatch lockpolled)
     add_executable(test_${name} ${CMAKE_CURRENT_LIST_DIR}/test_${name}.c
         ${PROJECT_SOURCE_DIR}/proto/lockword.c ${PROJECT_SOURCE_DIR}/proto/lockwait.c
         ${PROJECT_SOURCE_DIR}/proto/lockagent.c)

@@ -289,7 +289,8 @@ START_TEST(a_found_hold_closes_for_what_its_grant_covers)
     opened = rig_ask(rig, client, &frame)->frame.opened;
     ck_assert_uint_eq(rig_seat(rig, client, opened.handle, _i & 1), opened.seat);
     struct hfi_actor actor = rig_actor(rig, opened.holder);
-    struct hfi_request request = {opened.slot, opened.seat, LIMIT_MS * RIG_MS, false, false};
+    struct hfi_request request = {
+        .slot = opened.slot, .seat = opened.seat, .limit_ns = LIMIT_MS * RIG_MS};
     struct hfi_held held;
     ck_assert_int_eq(_i & 1 ? hfi_try_shared(&actor, &request, &held)
                             : hfi_try_exclusive(&actor, &request, &held),

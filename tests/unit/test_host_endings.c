@@ -100,7 +100,8 @@ START_TEST(a_limit)
     rig_grant(rig, rig_sent(rig, MESSAGE_ACQUIRE), 1, 100);
     struct hfi_opened limited = rig_find(rig, client, HFI_FRAME_OPENED)->frame.opened;
     struct hfi_actor actor = rig_actor(rig, limited.holder);
-    struct hfi_request request = {limited.slot, limited.seat, 200 * RIG_MS, false, false};
+    struct hfi_request request = {
+        .slot = limited.slot, .seat = limited.seat, .limit_ns = 200 * RIG_MS};
     struct hfi_held hold;
     ck_assert_int_eq(hfi_try_exclusive(&actor, &request, &hold), HFI_HELD);
     rig_ring(rig);

@@ -308,7 +308,7 @@ START_TEST(a_limit_ends_the_hold_in_time)
     struct hfi_opened limited = rig_find(rig, client, HFI_FRAME_OPENED)->frame.opened;
     ck_assert_uint_ne(limited.seat, HFI_SEAT_NONE);
     struct hfi_actor actor = rig_actor(rig, limited.holder);
-    struct hfi_request request = {limited.slot, limited.seat, 200 * RIG_MS, false, false};
+    struct hfi_request request = {limited.slot, limited.seat, 200 * RIG_MS, 0, 0, 0};
     struct hfi_held hold;
     ck_assert_int_eq(hfi_try_exclusive(&actor, &request, &hold), HFI_HELD);
     rig_ring(rig);
@@ -358,8 +358,8 @@ static void take_limited(struct rig *large, const struct hfi_opened *handles, ui
 {
     for (uint32_t i = 0; i < count; i++) {
         struct hfi_actor actor = rig_actor(large, handles[i].holder);
-        struct hfi_request request = {handles[i].slot, handles[i].seat, LIMIT_MS * RIG_MS, false,
-                                      false};
+        struct hfi_request request = {
+            .slot = handles[i].slot, .seat = handles[i].seat, .limit_ns = LIMIT_MS * RIG_MS};
         struct hfi_held hold;
         ck_assert_int_eq(hfi_try_exclusive(&actor, &request, &hold), HFI_HELD);
     }
@@ -730,7 +730,7 @@ START_TEST(the_longest_limit_does_not_end_the_hold)
     struct hfi_actor actor = rig_actor(rig, opened.holder);
     ck_assert_int_eq(hfi_release(&actor, opened.slot, held.token), HFI_RELEASED);
     actor = rig_actor(rig, limited.holder);
-    struct hfi_request request = {limited.slot, limited.seat, INT64_MAX / 4, false, false};
+    struct hfi_request request = {limited.slot, limited.seat, INT64_MAX / 4, 0, 0, 0};
     ck_assert_int_eq(hfi_try_exclusive(&actor, &request, &held), HFI_HELD);
     rig_ring(rig);
     rig_pass(rig, 10000 * RIG_MS);

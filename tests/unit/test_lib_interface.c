@@ -81,7 +81,7 @@ START_TEST(reserved_words_of_an_event_are_zero)
     } while (hf_next_event(client, &event) != 1);
     ck_assert_int_eq(event.kind, HF_EVENT_LOST);
     ck_assert(are_zero(event.reserved, 5));
-    ck_assert_uint_eq(event.unused, 0);
+    ck_assert_uint_eq(event.error, 0);
 }
 END_TEST
 

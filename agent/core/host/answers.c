@@ -8,6 +8,7 @@
 #include "locks.h"
 #include "openings.h"
 #include "pending.h"
+#include "polled.h"
 #include "requests.h"
 #include "routes.h"
 #include "slots.h"
@@ -152,6 +153,7 @@ static void grant_apply(struct host *host, struct lock_ref at, const struct mess
         hfi_rouse(lock_actor(host, at), at.slot);
         hfi_serve(lock_actor(host, at), at.slot);
     }
+    polled_attend(host, at);
     if (lock_is_recalled(host, at) && !(atomic_load(lock_word(host, at)) & HFI_W_RECALL)) {
         /* The recall came before the word was in force. This host may still hand the lock over
          * GRANT_HANDOVERS times before the grant goes back. */

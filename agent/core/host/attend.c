@@ -9,6 +9,7 @@
 #include "locks.h"
 #include "openings.h"
 #include "pending.h"
+#include "polled.h"
 #include "requests.h"
 #include "seats.h"
 #include "slots.h"
@@ -19,7 +20,7 @@
 enum {
     RECLAIM_SCAN = 256,
     RECLAIM_MAX = 4,
-    LOOK_WALKS = 8, /* the cost of a look at a lock, in walks over the lock's seats */
+    LOOK_WALKS = 9, /* the cost of a look at a lock, in walks over the lock's seats */
 };
 
 struct attend {
@@ -140,6 +141,7 @@ void attend_lock(struct host *host, struct lock_ref at, struct host_actions *act
         grant_ask_anew(host, at, actions);
     }
     limits_attend(host, at);
+    polled_attend(host, at);
     if (lock_is_named(host, at)) {
         seats_count_walks(host, at, LOOK_WALKS);
     }

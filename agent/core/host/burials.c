@@ -10,6 +10,7 @@
 #include "limits.h"
 #include "locks.h"
 #include "pending.h"
+#include "polled.h"
 #include "seats.h"
 #include "slots.h"
 #include "spaces.h"
@@ -103,6 +104,7 @@ static void heal_lock(struct host *host, struct lock_ref at)
     }
     hfi_rouse(actor, at.slot);
     hfi_serve(actor, at.slot);
+    polled_attend(host, at);
     seats_count_walks(host, at, HEAL_WALKS);
 }
 

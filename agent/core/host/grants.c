@@ -7,6 +7,7 @@
 #include "locks.h"
 #include "openings.h"
 #include "pending.h"
+#include "polled.h"
 #include "requests.h"
 #include "ringing.h"
 #include "spaces.h"
@@ -322,6 +323,7 @@ static void refuse_own_tries(struct host *host, struct lock_ref at)
     struct hfi_awaited awaited = hfi_awaited(space_region(host, at.space), at.slot);
     if (awaited.tries) {
         hfi_refuse_tries(lock_actor(host, at), at.slot, awaited.last);
+        polled_attend(host, at);
     }
 }
 
@@ -397,6 +399,7 @@ enum grant_lending grant_lend(struct host *host, struct lock_ref at, bool to_rea
         atomic_fetch_and(lock_word(host, at), ~HFI_W_RECALL);
         hfi_rouse(actor, at.slot);
         hfi_serve(actor, at.slot);
+        polled_attend(host, at);
     }
     return GRANT_IN_USE;
 }

@@ -6,6 +6,7 @@
 #include "handles.h"
 #include "locks.h"
 #include "openings.h"
+#include "polled.h"
 #include "seats.h"
 #include "spaces.h"
 #include "watches.h"
@@ -128,6 +129,8 @@ static void evict(struct host *host, struct lock_ref at, uint32_t holder, uint64
         return;
     }
     closing_begin(host, at, until_ns);
+    uint32_t handle = handle_of(host, at, holder);
+    polled_unseat(host, at, holder, handle != NONE ? handle_seat(host, handle) : HFI_SEAT_NONE);
     uint64_t top = lock_token_last(host, at);
     log_loss(host, at, cause, hfi_token(top, token), delay_ms, actions);
     uint32_t client = client_of_id(host, holder);
@@ -169,6 +172,7 @@ static void evict_reader(struct host *host, struct lock_ref at, uint32_t seat, u
     if (!evicted) {
         return;
     }
+    polled_attend(host, at); /* a writer may have waited for this reader only */
     log_loss(host, at, cause, 0, delay_ms, actions);
     uint32_t client = client_of_id(host, seat_holder(host, at.space, seat));
     if (client != NONE) {

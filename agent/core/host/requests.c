@@ -3,6 +3,7 @@
 
 #include "kept.h"
 #include "locks.h"
+#include "polled.h"
 #include "ringing.h"
 #include "routes.h"
 
@@ -321,6 +322,7 @@ void request_refuse_tries(struct host *host, struct request *request)
 {
     if (request->terms.asks && request->terms.has_try) {
         hfi_refuse_tries(lock_actor(host, request->at), request->at.slot, request->terms.last_try);
+        polled_attend(host, request->at);
     }
     request->terms.asks = false;
 }

@@ -4,6 +4,7 @@
 #include "clients.h"
 #include "listing.h"
 #include "locks.h"
+#include "polled.h"
 #include "publish.h"
 #include "requests.h"
 #include "seats.h"
@@ -168,6 +169,7 @@ bool slot_move(struct host *host, struct lock_ref *at, struct host_actions *acti
     action->as.slot.slot = at->slot;
     slot_persist(host, to, actions);
     lock_revoke(host, *at, HFI_GRANT_RETIRED, HFI_ENDING_SESSION);
+    polled_attend(host, *at);
     lock_retire(host, *at);
     lock_log(host, actions, "slot_retired", to, 0, at->slot);
     slot_unused(host, *at);

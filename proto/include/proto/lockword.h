@@ -76,6 +76,7 @@ enum hfi_outcome {
     HFI_TIMED_OUT,
     HFI_DEADLOCK, /* of an upgrade: a writer or another upgrade waits for this reader to go */
     HFI_REFUSED,  /* of a try: the agent has answered that the lock is in use on another host */
+    HFI_POLLED,   /* of a polled wait: the wait goes on, and keeps its place in the queue */
 };
 
 /* A hold as its holder remembers it. */
@@ -96,6 +97,9 @@ struct hfi_request {
     int64_t limit_ns; /* the hold ends by itself after this time; 0: no limit */
     bool barging;
     bool trying; /* the handle waits only for an idle grant to come from another host */
+    /* the wait never sleeps: where another wait would sleep, it ends with HFI_POLLED. Never
+     * barging */
+    bool polled;
 };
 
 /* The limits that end a wait without the lock. */
@@ -103,6 +107,7 @@ struct hfi_wait_limit {
     int64_t deadline_ns;            /* CLOCK_BOOTTIME; INT64_MAX: no limit */
     const _Atomic uint32_t *cancel; /* the wait ends once this differs from cancel_seen */
     uint32_t cancel_seen;
+    uint64_t *rung; /* of a polled wait: the word for which it last rang; else NULL */
 };
 
 /*
@@ -129,6 +134,11 @@ enum hfi_outcome hfi_try_shared(const struct hfi_actor *actor, const struct hfi_
  * A request with `trying` ends with HFI_REFUSED as soon as the agent refuses it. When its time is
  * over, the call returns HFI_UNGRANTED and keeps the place in the queue, as after HFI_NO_LEASE. The
  * caller decides whether to call again.
+ *
+ * A request with `polled` never sleeps. It returns HFI_POLLED and keeps the place in the queue. A
+ * process that hands it the lock, admits it, or leaves as the last reader rings. The agent then
+ * finds it by hfi_polled_may_go_on(), and pokes its client, which calls again. If the agent ends
+ * the hold before that call, it also takes the place away.
  */
 enum hfi_outcome hfi_wait_exclusive(const struct hfi_actor *actor,
                                     const struct hfi_request *request,
@@ -235,6 +245,13 @@ void hfi_open(const struct hfi_actor *agent, uint32_t slot);
 
 /* Removes a dead client from the queue, by marking the seat's wait cell LEFT. */
 void hfi_bury_waiter(const struct hfi_actor *agent, uint32_t seat);
+
+/* Returns whether a polled waiter has its place in this seat. */
+bool hfi_is_polled(const struct hfi_region *region, uint32_t seat);
+
+/* Returns whether a polled waiter has its place in this seat of the slot, and has to call again:
+ * the word names it, it may enter as a reader, its try is refused, or the slot is used up. */
+bool hfi_polled_may_go_on(const struct hfi_region *region, uint32_t slot, uint32_t seat);
 
 /* Passes the lock on if its word names this holder although the holder's wait cell says that it has
  * left the queue. This happens if a process ends while it is handing the lock over. Returns false

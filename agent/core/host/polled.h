@@ -1,0 +1,22 @@
+/*
+ * Polled waiters: processes in which no thread sleeps until the lock is theirs
+ * (hf_acquire_start()). A process that hands such a waiter the lock rings. This module then pokes
+ * the waiter's client, whose descriptor of events becomes readable.
+ */
+#ifndef HOST_POLLED_H
+#define HOST_POLLED_H
+
+#include "hub.h"
+
+/* Pokes the clients of the lock's polled waiters that can go on. To be called whenever the agent
+ * has looked at the lock, or has changed it. */
+void polled_attend(struct host *host, struct lock_ref at);
+
+/*
+ * Takes the place in the queue away from a polled waiter whose hold the agent has just ended.
+ * Without that the lock would be handed to the same waiter again and again, while its program does
+ * not read its events. If the waiter has read its event, it has no place, and nothing happens.
+ */
+void polled_unseat(struct host *host, struct lock_ref at, uint32_t holder, uint32_t seat);
+
+#endif

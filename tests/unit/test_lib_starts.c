@@ -1,0 +1,337 @@
+/* libholdfast: hf_acquire_start(), which ends in an event and needs no thread. */
+#include "lib_clients.h"
+
+#include <poll.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "../suite_main.h"
+
+static void setup(void)
+{
+    clients_create(LONG_TTL_NS);
+}
+
+static hf_lock *open_lock(hf_client *of, const char *name)
+{
+    hf_lock *lock = NULL;
+    ck_assert_int_eq(REACHED(hf_open(of, name, NULL, &lock)), 0);
+    return lock;
+}
+
+/* Waits for the client's next event, with nothing but poll() on the descriptor. Returns false after
+ * the timeout. */
+static bool await_event(struct hf_event *event, int64_t timeout_ns)
+{
+    int64_t deadline_ns = now_ns() + timeout_ns;
+    for (;;) { /* the loop ends at the timeout */
+        int got = hf_next_event(client, event);
+        ck_assert_int_ge(got, 0);
+        if (got == 1) {
+            return true;
+        }
+        int64_t left_ns = deadline_ns - now_ns();
+        if (left_ns <= 0) {
+            return false;
+        }
+        struct pollfd polled = {.fd = hf_event_fd(client), .events = POLLIN};
+        poll(&polled, 1, (int)(left_ns / MS) + 1);
+    }
+}
+
+static void expect_granted(const hf_lock *lock)
+{
+    struct hf_event event;
+    ck_assert(await_event(&event, 60 * S)); /* the timeout only prevents a hang */
+    ck_assert_int_eq(event.kind, HF_EVENT_GRANTED);
+    ck_assert_ptr_eq(event.lock, lock);
+    ck_assert_str_eq(event.name, "a");
+    ck_assert_uint_gt(event.token, 0);
+    ck_assert_int_eq(event.error, 0);
+    ck_assert_int_gt(hf_remaining_ns(lock), 0);
+}
+
+static void expect_failed(const hf_lock *lock, int error)
+{
+    struct hf_event event;
+    ck_assert(await_event(&event, 60 * S));
+    ck_assert_int_eq(event.kind, HF_EVENT_FAILED);
+    ck_assert_ptr_eq(event.lock, lock);
+    ck_assert_str_eq(event.name, "a");
+    ck_assert_int_eq(event.error, error);
+    ck_assert_int_eq(hf_remaining_ns(lock), 0);
+}
+
+static void expect_nothing(int64_t for_ns)
+{
+    struct hf_event event;
+    ck_assert(!await_event(&event, for_ns));
+}
+
+START_TEST(a_free_lock_is_granted_at_once_and_by_an_event)
+{
+    hf_lock *lock = open_lock(client, "a");
+    for (int i = 0; i < 3; i++) {
+        enum hf_mode mode = i == 1 ? HF_SHARED : HF_EXCLUSIVE;
+        ck_assert_int_eq(hf_acquire_start(lock, mode, i == 2 ? 0 : -1), 0);
+        expect_granted(lock);
+        ck_assert_int_eq(hf_release(lock), 0);
+        expect_nothing(1 * MS);
+    }
+}
+END_TEST
+
+START_TEST(a_start_is_granted_when_the_holder_releases)
+{
+    hf_lock *lock = open_lock(client, "a");
+    hf_lock *theirs = open_lock(other, "a");
+    for (int mode = HF_EXCLUSIVE; mode <= HF_SHARED; mode++) {
+        ck_assert_int_eq(hf_acquire(theirs, HF_EXCLUSIVE, 0, NULL), 0);
+        ck_assert_int_eq(hf_acquire_start(lock, (enum hf_mode)mode, -1), 0);
+        expect_nothing(20 * MS);
+        ck_assert(is_waited_for("a"));
+        ck_assert_int_eq(hf_release(theirs), 0);
+        expect_granted(lock);
+        ck_assert_int_eq(hf_release(lock), 0);
+    }
+}
+END_TEST
+
+START_TEST(an_exclusive_start_waits_for_the_last_reader)
+{
+    hf_lock *lock = open_lock(client, "a");
+    hf_lock *theirs = open_lock(other, "a");
+    hf_lock *second = open_lock(other, "a");
+    ck_assert_int_eq(hf_acquire(theirs, HF_SHARED, 0, NULL), 0);
+    ck_assert_int_eq(hf_acquire(second, HF_SHARED, 0, NULL), 0);
+    ck_assert_int_eq(hf_acquire_start(lock, HF_EXCLUSIVE, -1), 0);
+    expect_nothing(20 * MS);
+    ck_assert_int_eq(hf_release(theirs), 0);
+    expect_nothing(20 * MS);
+    ck_assert_int_eq(hf_release(second), 0);
+    expect_granted(lock);
+}
+END_TEST
+
+/* A start and a thread wait in the order in which they came, whichever came first. */
+START_TEST(starts_and_threads_are_served_in_order)
+{
+    hf_lock *lock = open_lock(client, "a");
+    hf_lock *theirs = open_lock(other, "a");
+    hf_lock *threads = open_lock(other, "a");
+    ck_assert_int_eq(hf_acquire(theirs, HF_EXCLUSIVE, 0, NULL), 0);
+    struct attempt attempt = {.lock = threads, .mode = HF_EXCLUSIVE, .timeout_ns = -1};
+    pthread_t thread;
+    uint32_t seats[4];
+    if (_i == 0) {
+        ck_assert_int_eq(hf_acquire_start(lock, HF_EXCLUSIVE, -1), 0);
+    }
+    pthread_create(&thread, NULL, attempt_run, &attempt);
+    AWAIT(hfi_queue(&agent.region, agent_slot(&agent, "a"), seats, 4) == (_i == 0 ? 2 : 1));
+    if (_i == 1) {
+        ck_assert_int_eq(hf_acquire_start(lock, HF_EXCLUSIVE, -1), 0);
+    }
+    ck_assert_int_eq(hf_release(theirs), 0);
+    if (_i == 0) {
+        expect_granted(lock);
+        ck_assert_int_eq(hf_release(lock), 0);
+        pthread_join(thread, NULL);
+        ck_assert_int_eq(attempt.result, 0);
+    } else {
+        pthread_join(thread, NULL);
+        ck_assert_int_eq(attempt.result, 0);
+        expect_nothing(20 * MS);
+        ck_assert_int_eq(hf_release(threads), 0);
+        expect_granted(lock);
+    }
+}
+END_TEST
+
+START_TEST(while_a_start_is_pending_the_handle_says_so)
+{
+    hf_lock *lock = open_lock(client, "a");
+    hf_lock *theirs = open_lock(other, "a");
+    ck_assert_int_eq(hf_acquire(theirs, HF_EXCLUSIVE, 0, NULL), 0);
+    ck_assert_int_eq(hf_acquire_start(lock, HF_EXCLUSIVE, -1), 0);
+    ck_assert_int_eq(hf_acquire_start(lock, HF_EXCLUSIVE, -1), HF_EBUSY);
+    ck_assert_ptr_nonnull(strstr(hf_error_text(client), "an hf_acquire_start of \"a\""));
+    ck_assert_int_eq(hf_acquire(lock, HF_SHARED, 60 * S, NULL), HF_EBUSY);
+    ck_assert_ptr_nonnull(strstr(hf_error_text(client), "an hf_acquire_start of \"a\""));
+    ck_assert_int_eq(hf_release(lock), HF_ENOTHELD);
+    ck_assert_int_eq(hf_downgrade(lock), HF_ENOTHELD);
+    ck_assert_int_eq(hf_release(theirs), 0);
+    expect_granted(lock);
+    ck_assert_int_eq(hf_acquire_start(lock, HF_EXCLUSIVE, -1), HF_EALREADY);
+    ck_assert_ptr_nonnull(strstr(hf_error_text(client), "holds the lock already"));
+    ck_assert_int_eq(hf_release(lock), 0);
+    ck_assert_int_eq(hf_acquire(lock, HF_SHARED, 0, NULL), 0);
+}
+END_TEST
+
+START_TEST(arguments_are_checked)
+{
+    hf_lock *lock = open_lock(client, "a");
+    ck_assert_int_eq(hf_acquire_start(NULL, HF_EXCLUSIVE, -1), HF_EINVAL);
+    ck_assert_int_eq(hf_acquire_start(lock, (enum hf_mode)7, -1), HF_EINVAL);
+    pid_t child = fork();
+    ck_assert_int_ge(child, 0);
+    if (child == 0) {
+        _exit(hf_acquire_start(lock, HF_EXCLUSIVE, -1) == HF_EFORKED ? 0 : 1);
+    }
+    int status = 0;
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(status, 0);
+}
+END_TEST
+
+START_TEST(a_start_fails_at_its_timeout)
+{
+    hf_lock *lock = open_lock(client, "a");
+    hf_lock *theirs = open_lock(other, "a");
+    ck_assert_int_eq(hf_acquire(theirs, HF_EXCLUSIVE, 0, NULL), 0);
+    int64_t begun_ns = now_ns();
+    ck_assert_int_eq(hf_acquire_start(lock, HF_EXCLUSIVE, 100 * MS), 0);
+    expect_failed(lock, HF_ETIMEDOUT);
+    ck_assert_int_ge(now_ns() - begun_ns, 100 * MS);
+    ck_assert(!is_waited_for("a"));
+    ck_assert_int_eq(hf_acquire_start(lock, HF_SHARED, 0), 0); /* a try */
+    expect_failed(lock, HF_EBUSY);
+    ck_assert(!is_waited_for("a"));
+    ck_assert_int_eq(hf_release(theirs), 0);
+    ck_assert_int_eq(hf_acquire(lock, HF_EXCLUSIVE, 0, NULL), 0);
+}
+END_TEST
+
+START_TEST(a_start_is_cancelled)
+{
+    hf_lock *lock = open_lock(client, "a");
+    hf_lock *theirs = open_lock(other, "a");
+    ck_assert_int_eq(hf_acquire(theirs, HF_EXCLUSIVE, 0, NULL), 0);
+    ck_assert_int_eq(hf_acquire_start(lock, HF_EXCLUSIVE, -1), 0);
+    expect_nothing(10 * MS);
+    ck_assert_int_eq(hf_cancel(lock), 0);
+    expect_failed(lock, HF_ECANCELED);
+    ck_assert(!is_waited_for("a"));
+    ck_assert_int_eq(hf_release(theirs), 0);
+}
+END_TEST
+
+/* Whether the turn of the start has come or not, the end of its handle or client leaves the queue,
+ * and the next one gets the lock. */
+START_TEST(a_closed_handle_has_no_start)
+{
+    hf_lock *lock = open_lock(client, "a");
+    hf_lock *theirs = open_lock(other, "a");
+    bool turn_came = _i & 1;
+    ck_assert_int_eq(hf_acquire(theirs, HF_EXCLUSIVE, 0, NULL), 0);
+    ck_assert_int_eq(hf_acquire_start(lock, HF_EXCLUSIVE, -1), 0);
+    if (turn_came) {
+        ck_assert_int_eq(hf_release(theirs), 0);
+    }
+    if (_i & 2) {
+        hf_disconnect(client);
+        client = join();
+    } else {
+        hf_close(lock);
+        expect_nothing(20 * MS);
+    }
+    ck_assert(!is_waited_for("a"));
+    if (!turn_came) {
+        ck_assert_int_eq(hf_release(theirs), 0);
+    }
+    ck_assert_int_eq(hf_acquire(theirs, HF_EXCLUSIVE, 0, NULL), 0);
+}
+END_TEST
+
+START_TEST(a_start_goes_on_when_the_agent_is_back)
+{
+    hf_lock *lock = open_lock(client, "a");
+    hf_lock *theirs = open_lock(other, "a");
+    ck_assert_int_eq(hf_acquire(theirs, HF_EXCLUSIVE, 0, NULL), 0);
+    ck_assert_int_eq(hf_acquire_start(lock, HF_EXCLUSIVE, -1), 0);
+    agent_stop(&agent);
+    expect_nothing(20 * MS);
+    ck_assert_int_eq(hf_release(theirs), 0); /* no agent can send a POKE */
+    agent_start(&agent, true);
+    expect_granted(lock);
+}
+END_TEST
+
+START_TEST(a_start_goes_on_after_a_session_that_is_over)
+{
+    hf_lock *lock = open_lock(client, "a");
+    agent_stop(&agent);
+    agent_publish(&agent, -1 * S);
+    ck_assert_int_eq(hf_acquire_start(lock, HF_EXCLUSIVE, -1), 0);
+    expect_nothing(300 * MS);
+    agent_start(&agent, true);
+    expect_granted(lock);
+}
+END_TEST
+
+/* Two threads read the client's events, and each start ends in one event. */
+struct reader {
+    _Atomic bool stop;
+    _Atomic int granted;
+};
+
+static void *read_events(void *arg)
+{
+    struct reader *reader = arg;
+    struct hf_event event;
+    while (!atomic_load(&reader->stop)) {
+        if (hf_next_event(client, &event) == 1 && event.kind == HF_EVENT_GRANTED) {
+            ck_assert_int_eq(hf_release(event.lock), 0);
+            atomic_fetch_add(&reader->granted, 1);
+        } else {
+            struct pollfd polled = {.fd = hf_event_fd(client), .events = POLLIN};
+            poll(&polled, 1, 10);
+        }
+    }
+    return NULL;
+}
+
+START_TEST(several_threads_may_read_the_events)
+{
+    enum { LOCKS = 8, ROUNDS = 30 };
+    hf_lock *locks[LOCKS];
+    struct reader reader = {0};
+    pthread_t threads[2];
+    for (int i = 0; i < LOCKS; i++) {
+        locks[i] = open_lock(client, "a");
+    }
+    for (int i = 0; i < 2; i++) {
+        pthread_create(&threads[i], NULL, read_events, &reader);
+    }
+    for (int round = 1; round <= ROUNDS; round++) {
+        for (int i = 0; i < LOCKS; i++) {
+            ck_assert_int_eq(hf_acquire_start(locks[i], HF_EXCLUSIVE, -1), 0);
+        }
+        AWAIT(atomic_load(&reader.granted) == round * LOCKS);
+    }
+    atomic_store(&reader.stop, true);
+    for (int i = 0; i < 2; i++) {
+        pthread_join(threads[i], NULL);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = tcase_create("starts");
+    tcase_add_checked_fixture(tests, setup, clients_destroy);
+    tcase_set_timeout(tests, 120);
+    tcase_add_test(tests, a_free_lock_is_granted_at_once_and_by_an_event);
+    tcase_add_test(tests, a_start_is_granted_when_the_holder_releases);
+    tcase_add_test(tests, an_exclusive_start_waits_for_the_last_reader);
+    tcase_add_loop_test(tests, starts_and_threads_are_served_in_order, 0, 2);
+    tcase_add_test(tests, while_a_start_is_pending_the_handle_says_so);
+    tcase_add_test(tests, arguments_are_checked);
+    tcase_add_test(tests, a_start_fails_at_its_timeout);
+    tcase_add_test(tests, a_start_is_cancelled);
+    tcase_add_loop_test(tests, a_closed_handle_has_no_start, 0, 4);
+    tcase_add_test(tests, a_start_goes_on_when_the_agent_is_back);
+    tcase_add_test(tests, a_start_goes_on_after_a_session_that_is_over);
+    tcase_add_test(tests, several_threads_may_read_the_events);
+    return suite_main("starts", tests);
+}
