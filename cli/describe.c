@@ -18,6 +18,20 @@ static void describe_holder(struct json *json, const struct hf_party *holder)
     json_close_object(json);
 }
 
+void describe_ended(struct json *json, const struct hf_party *hold)
+{
+    json_open_object(json, NULL);
+    json_text(json, "mode", text_mode(hold->mode));
+    json_text(json, "agent", hold->agent);
+    json_signed_or_null(json, "pid", hold->pid);
+    json_signed_or_null(json, "uid", hold->uid);
+    json_text(json, "user", text_user(hold->uid));
+    json_text(json, "command", hold->command);
+    json_unsigned(json, "token", hold->token);
+    json_ms_or_null(json, "held_ms", hold->elapsed_ns);
+    json_close_object(json);
+}
+
 static void describe_waiter(struct json *json, const struct hf_party *waiter)
 {
     json_open_object(json, NULL);

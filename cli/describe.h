@@ -12,7 +12,12 @@
  * member `time` unless that is NULL. */
 void describe_lock(struct json *json, const struct hf_lock_info *info, const char *time);
 
-/* Writes these members without `time`, into an object that the caller opens and closes. */
+/* Writes a hold that `holdfast break` ended: {mode, agent, pid, uid, user, command, token,
+ * held_ms}. */
+void describe_ended(struct json *json, const struct hf_party *hold);
+
+/* Writes the members of describe_lock() without `time`, into an object that the caller opens and
+ * closes. */
 void describe_lock_members(struct json *json, const struct hf_lock_info *info);
 
 #endif

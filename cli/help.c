@@ -315,12 +315,20 @@ static const char break_help[] =
     "  --now   without the lock-delay: the next holder may start at once, although the old\n"
     "          holder may still be working. Use it only if you know that the old holder is gone.\n"
     "\n"
-    "Example:\n"
-    "  holdfast show backup && holdfast break backup\n"
+    "It prints a line for each hold that it ended: the process, the user, the agent of the host,\n"
+    "the token, since when the hold lasted, and the command. The agents report these when they\n"
+    "end the holds. Of many holds it prints at most 32, and how many more there were. Then it\n"
+    "says for how long the lock-delay keeps the lock closed, or that the lock is open. With\n"
+    "--json it prints an object: name, now, done (every hold has ended that began before the\n"
+    "command), ended (mode, agent, pid, uid, user, command, token, held_ms), more, closed_ms and\n"
+    "silent (the agents that have not answered).\n"
     "\n"
-    "Exit status: 0 success, also if the lock had no holder; 75 no answer from the hosts that can\n"
-    "end the holds, which may have ended; 69 no agent; 64 bad usage or name; 77 not allowed; 70\n"
-    "any other failure.\n";
+    "Example:\n"
+    "  holdfast break backup\n"
+    "\n"
+    "Exit status: 0 every hold has ended that began before, also if there was none; 75 not every\n"
+    "host that may have a hold has answered in time, and stderr says which; 69 no agent; 64 bad\n"
+    "usage or name; 77 not allowed; 70 any other failure.\n";
 
 static const char member_help[] =
     "holdfast member [list]\n"

@@ -1,5 +1,5 @@
 /*
- * `holdfast status`, `holdfast check` and `holdfast break`. Each makes one call of the library.
+ * `holdfast status` and `holdfast check`. Each makes one call of the library.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -262,40 +262,4 @@ int command_check(struct cli *cli, int argc, char **argv)
         puts(answer);
     }
     return status;
-}
-
-int command_break(struct cli *cli, int argc, char **argv)
-{
-    bool now = false;
-    const struct option_spec specs[] = {{"now", '\0', OPTION_FLAG, &now}};
-    struct arguments words;
-    hf_client *client = NULL;
-    int error;
-    int status = options_parse(cli, "break", specs, 1, argc, argv, &words);
-
-    if (status == 0 && cli->help) {
-        return help_show("break");
-    }
-    status = status != 0 ? status : words_expect("break", &words, 1, 1, "one NAME");
-    status = status != 0 ? status : name_check("break", words.plain[0]);
-    status = status != 0 ? status : cli_connect(cli, "break", 0, &client);
-    if (status != 0) {
-        return status;
-    }
-    error = hf_break(client, words.plain[0], now ? HF_BREAK_NOW : 0);
-    hf_disconnect(client);
-    if (error != 0) {
-        return cli_fail_call("break", words.plain[0], error);
-    }
-    if (cli->json) {
-        struct json json;
-
-        json_init(&json, stdout);
-        json_open_object(&json, NULL);
-        json_text(&json, "name", words.plain[0]);
-        json_bool(&json, "now", now);
-        json_close_object(&json);
-        putchar('\n');
-    }
-    return CLI_OK;
 }

@@ -125,9 +125,14 @@ const char *text_voter(enum hf_voter_state state)
     return "down";
 }
 
+const char *text_user(int64_t uid)
+{
+    return uid >= 0 ? user_name(uid) : NULL;
+}
+
 void text_write_user(FILE *out, int64_t uid)
 {
-    const char *name = uid >= 0 ? user_name(uid) : NULL;
+    const char *name = text_user(uid);
 
     if (name != NULL) {
         (void)text_write_clean(out, name, 0);
@@ -138,8 +143,7 @@ void text_write_user(FILE *out, int64_t uid)
     }
 }
 
-/* Writes a text such as "pid 4242, user app". */
-static void write_process(FILE *out, const struct hf_party *party)
+void text_write_process(FILE *out, const struct hf_party *party)
 {
     if (party->pid >= 0) {
         fprintf(out, "pid %" PRId64, party->pid);
@@ -191,8 +195,7 @@ void text_write_now(FILE *out, bool utc)
     fprintf(out, "%s.%03ld%s", text, now.tv_nsec / 1000000, utc ? "Z" : "");
 }
 
-/* Writes a text such as "since 2026-01-31 13:05:59 (12.3 s)". */
-static void write_since(FILE *out, int64_t elapsed_ns)
+void text_write_since(FILE *out, int64_t elapsed_ns)
 {
     char duration[TEXT_DURATION_SIZE];
     char when[64];
@@ -217,13 +220,13 @@ static void write_holder(FILE *out, const struct hf_party *holder)
     char left[TEXT_DURATION_SIZE];
 
     fputs("holder       ", out);
-    write_process(out, holder);
+    text_write_process(out, holder);
     if (holder->command != NULL) {
         fputs("\n  command    ", out);
         text_write_clean(out, holder->command, 0);
     }
     fputs("\n  held       ", out);
-    write_since(out, holder->elapsed_ns);
+    text_write_since(out, holder->elapsed_ns);
     fprintf(out, "\n  token      %" PRIu64 "\n  lease left %s\n", holder->token,
             text_duration(left, holder->remaining_ns));
 }
@@ -246,7 +249,7 @@ void text_write_lock(FILE *out, const struct hf_lock_info *info)
         const struct hf_party *waiter = info->waiters[index];
 
         fprintf(out, "waiter %-5zu ", index + 1);
-        write_process(out, waiter);
+        text_write_process(out, waiter);
         fprintf(out, ", %s, waits %s\n", text_mode(waiter->mode),
                 text_duration(duration, waiter->elapsed_ns));
     }
@@ -272,7 +275,7 @@ void text_write_lock_line(FILE *out, const struct hf_lock_info *info)
         const struct hf_party *holder = info->holders[0];
 
         fputs(", held by ", out);
-        write_process(out, holder);
+        text_write_process(out, holder);
         fprintf(out, ", token %" PRIu64, holder->token);
         if (holder->command != NULL) {
             fputs(": ", out);

@@ -29,6 +29,15 @@ size_t text_write_clean(FILE *out, const char *text, size_t columns_max);
  * other hosts are shown in the same way. */
 void text_write_user(FILE *out, int64_t uid);
 
+/* Returns the user's name, in a static buffer; NULL if the user is not known or has no name. */
+const char *text_user(int64_t uid);
+
+/* Writes a text such as "pid 4242, user app, agent host-a". */
+void text_write_process(FILE *out, const struct hf_party *party);
+
+/* Writes a text such as "since 2026-01-31 13:05:59 (12.3 s)". */
+void text_write_since(FILE *out, int64_t elapsed_ns);
+
 /* Writes the local time elapsed_ns ago: "13:05:59" if that was today, else "2026-01-31 13:05"; "?"
  * for -1, which means unknown. */
 const char *text_since(char out[TEXT_TIME_SIZE], int64_t elapsed_ns);

@@ -53,6 +53,20 @@ static const char *page_string(struct page *page, struct hfi_text text)
     return copy;
 }
 
+static struct hf_party page_party(struct page *page, const struct hfi_party_frame *party)
+{
+    return (struct hf_party){
+        .agent = page_string(page, party->agent),
+        .pid = party->pid,
+        .uid = party->uid,
+        .command = page_string(page, party->command),
+        .mode = (enum hf_mode)party->mode,
+        .token = party->token,
+        .elapsed_ns = party->elapsed_ns,
+        .remaining_ns = party->remaining_ns,
+    };
+}
+
 /* Decodes the parties of one lock: first its holders, then its waiters. */
 static void page_parties(struct page *page, struct hfi_listed_cursor *cursor,
                          struct hf_lock_info *info)
@@ -61,16 +75,7 @@ static void page_parties(struct page *page, struct hfi_listed_cursor *cursor,
     size_t count = 0;
     while (count < 2 * HFI_FRAME_PARTIES_MAX && hfi_listed_next_party(cursor, &party)) {
         page->lists[count] = &page->parties[count];
-        page->parties[count++] = (struct hf_party){
-            .agent = page_string(page, party.agent),
-            .pid = party.pid,
-            .uid = party.uid,
-            .command = page_string(page, party.command),
-            .mode = (enum hf_mode)party.mode,
-            .token = party.token,
-            .elapsed_ns = party.elapsed_ns,
-            .remaining_ns = party.remaining_ns,
-        };
+        page->parties[count++] = page_party(page, &party);
     }
     info->holder_count = info->holder_count < count ? info->holder_count : count;
     info->waiter_count = info->waiter_count < count - info->holder_count
@@ -345,9 +350,33 @@ HFI_PUBLIC int hf_facts(hf_client *client, hf_fact_fn *fn, void *arg)
     return error;
 }
 
-HFI_PUBLIC int hf_break(hf_client *client, const char *name, unsigned flags)
+/* Calls fn with the outcome of the break. The page has room for as many parties. */
+static void page_report_break(struct page *page, const char *name, const struct hfi_frame *frame,
+                              struct hfi_listed_cursor *cursor, hf_break_fn *fn, void *arg)
 {
-    int error = name_arguments_check(client, name, true);
+    const char *silent[HFI_FRAME_BROKEN_SILENT_MAX];
+    struct hf_break_info info = {.name = name,
+                                 .error = frame->broken.error,
+                                 .ended = page->lists,
+                                 .more = frame->broken.more,
+                                 .closed_ns = frame->broken.closed_ns,
+                                 .silent = silent};
+    struct hfi_party_frame party;
+    struct hfi_text agent;
+    while (hfi_listed_next_party(cursor, &party)) {
+        page->lists[info.ended_count] = &page->parties[info.ended_count];
+        page->parties[info.ended_count++] = page_party(page, &party);
+    }
+    while (hfi_broken_next_silent(cursor, &agent)) {
+        silent[info.silent_count++] = page_string(page, agent);
+    }
+    fn(&info, arg);
+}
+
+HFI_PUBLIC int hf_break_report(hf_client *client, const char *name, unsigned flags, hf_break_fn *fn,
+                               void *arg)
+{
+    int error = name_arguments_check(client, name, fn != NULL);
     if (error != 0) {
         return error;
     }
@@ -360,9 +389,26 @@ HFI_PUBLIC int hf_break(hf_client *client, const char *name, unsigned flags)
         .break_lock = {.name = text_of(name, strlen(name)),
                        .flags = flags & HF_BREAK_NOW ? HFI_BREAK_FRAME_NOW : 0},
     };
-    struct answer answer;
-    pthread_mutex_lock(&client->socket_mutex);
-    error = client_request(client, &frame, HFI_FRAME_DONE, &answer);
-    pthread_mutex_unlock(&client->socket_mutex);
+    struct hfi_listed_cursor cursor;
+    struct page *page;
+    error = page_ask(client, HFI_FRAME_BROKEN, &frame, &cursor, &page);
+    if (error == 0 && frame.kind != HFI_FRAME_BROKEN) {
+        error = HF_EPROTO;
+    } else if (error == 0) {
+        error = frame.broken.error;
+        page_report_break(page, name, &frame, &cursor, fn, arg);
+    }
+    free(page);
     return error == 0 ? 0 : failure_ask(client, error, "break the lock", name);
+}
+
+static void report_to_nobody(const struct hf_break_info *info, void *arg)
+{
+    (void)info;
+    (void)arg;
+}
+
+HFI_PUBLIC int hf_break(hf_client *client, const char *name, unsigned flags)
+{
+    return hf_break_report(client, name, flags, report_to_nobody, NULL);
 }

@@ -162,12 +162,21 @@ bool hfi_text_fits(enum hfi_text_rule rule, struct hfi_text text);
  * result lies in `cleaned`, which must have HFI_FRAME_COMMAND_MAX bytes. */
 struct hfi_text hfi_command_shown(struct hfi_text command, char *cleaned);
 
-/* ---- the elements of LISTED and TOLD, which frame.c needs to check a whole frame ---- */
+/* ---- the elements of LISTED, TOLD and BROKEN, which frame.c needs to check a whole frame ---- */
 
 /* Reads one lock of a page; *parties is the number of parties that follow it. */
 bool hfi_read_lock(struct hfi_reader *reader, struct hfi_lock_frame *out, uint32_t *parties)
     __attribute__((warn_unused_result));
 bool hfi_read_party(struct hfi_reader *reader, struct hfi_party_frame *out)
+    __attribute__((warn_unused_result));
+/* Writes a frame of a known kind up to the array at its end. */
+void hfi_write_frame_start(struct hfi_writer *writer, const struct hfi_frame *frame);
+/* Writes one party as LISTED has it. Numbers out of their range become -1, and a command is cut and
+ * cleaned. */
+void hfi_write_party(struct hfi_writer *writer, const struct hfi_party_frame *party);
+/* Reads the array at the end of BROKEN, and sets *cursor to its first hold. */
+bool hfi_read_broken(struct hfi_reader *reader, uint32_t field_index,
+                     const struct hfi_broken_frame *broken, struct hfi_listed_cursor *cursor)
     __attribute__((warn_unused_result));
 /* Reads one fact of TOLD. */
 bool hfi_read_fact(struct hfi_reader *reader, struct hfi_fact_frame *out)

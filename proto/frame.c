@@ -1,7 +1,7 @@
 /*
  * The frames between a client and its agent. There is one table of fields for each kind, by which
  * this file encodes and decodes frames. SCHEMA.md describes the same fields in words. listed.c
- * builds LISTED, and facts.c builds TOLD.
+ * builds LISTED, facts.c builds TOLD, and broken.c builds BROKEN.
  *
  * HELLO and WELCOME begin with the protocol version. If it is not HFI_PROTOCOL_VERSION, the decoder
  * reads no field after it. So the agent can answer HF_EVERSION to a client of any other version,
@@ -114,6 +114,14 @@ static const struct hfi_field done_fields[] = {
     HFI_INTEGER(hfi_frame, error, ERROR_MIN, 0),
 };
 
+static const struct hfi_field broken_fields[] = {
+    HFI_INTEGER(hfi_broken_frame, error, ERROR_MIN, 0),
+    HFI_INTEGER(hfi_broken_frame, closed_ns, 0, INT64_MAX),
+    HFI_INTEGER(hfi_broken_frame, more, 0, UINT32_MAX),
+    HFI_INTEGER(hfi_broken_frame, hold_count, 0, HFI_FRAME_BROKEN_HOLDS_MAX),
+    HFI_INTEGER(hfi_broken_frame, silent_count, 0, HFI_FRAME_BROKEN_SILENT_MAX),
+};
+
 static const struct hfi_field stated_fields[] = {
     HFI_TEXT(hfi_stated, agent, HFI_TEXT_LABEL),
     HFI_TEXT(hfi_stated, cell, HFI_TEXT_LABEL),
@@ -136,7 +144,7 @@ static const struct hfi_field voter_fields[] = {
 #define FIELDS(array) .fields = (array), .count = COUNT(array)
 
 /* The last element of the frame's array, which follows the fields of a kind. */
-enum tail { TAIL_NONE, TAIL_VOTERS, TAIL_LOCKS, TAIL_FACTS };
+enum tail { TAIL_NONE, TAIL_VOTERS, TAIL_LOCKS, TAIL_FACTS, TAIL_BROKEN };
 
 /* Which request numbers a kind may carry. */
 enum numbering { NUMBERED, UNASKED, EITHER };
@@ -183,6 +191,7 @@ static const struct frame_schema schemas[] = {
     {HFI_FRAME_CHANGED, "CHANGED", FIELDS(prefix_fields), .numbering = UNASKED},
     {HFI_FRAME_POKE, "POKE", .count = 0, .numbering = UNASKED},
     {HFI_FRAME_TOLD, "TOLD", .count = 0, .tail = TAIL_FACTS},
+    {HFI_FRAME_BROKEN, "BROKEN", FIELDS(broken_fields), BASE(broken), .tail = TAIL_BROKEN},
 };
 
 static const struct frame_schema *schema_of(uint64_t kind)
@@ -330,6 +339,8 @@ static bool read_tail(struct hfi_reader *reader, const struct frame_schema *sche
         return read_page(reader, field_index, out, cursor);
     case TAIL_FACTS:
         return read_facts(reader, field_index, out, cursor);
+    case TAIL_BROKEN:
+        return hfi_read_broken(reader, field_index, &out->broken, cursor);
     case TAIL_NONE:
         break;
     }
@@ -436,24 +447,37 @@ int hfi_frame_decode(const void *packet, size_t size, struct hfi_frame *out,
 
 /* ---- encoding ---- */
 
+/* Writes the frame up to its tail. */
+static void write_start(struct hfi_writer *writer, const struct frame_schema *schema,
+                        const struct hfi_frame *frame)
+{
+    struct hfi_field request_field = request_field_of(schema);
+
+    hfi_write_array(writer, length_of(schema));
+    hfi_write_fields(writer, &kind_field, 1, frame);
+    hfi_write_fields(writer, &request_field, 1, frame);
+    hfi_write_fields(writer, schema->fields, schema->count,
+                     (const unsigned char *)frame + schema->base);
+}
+
+void hfi_write_frame_start(struct hfi_writer *writer, const struct hfi_frame *frame)
+{
+    write_start(writer, schema_of((uint64_t)frame->kind), frame);
+}
+
 size_t hfi_frame_encode(const struct hfi_frame *frame, void *buffer, size_t size)
 {
     struct hfi_writer writer = {.bytes = buffer,
                                 .size = size < HFI_FRAME_MAX ? size : HFI_FRAME_MAX};
     const struct frame_schema *schema = schema_of((uint64_t)frame->kind);
     const struct hfi_stated *stated = &frame->stated;
-    struct hfi_field request_field;
 
     if (schema == NULL || schema->tail == TAIL_LOCKS || schema->tail == TAIL_FACTS ||
+        schema->tail == TAIL_BROKEN ||
         (frame->kind == HFI_FRAME_OPEN && !open_is_whole(&frame->open))) {
         return 0;
     }
-    request_field = request_field_of(schema);
-    hfi_write_array(&writer, length_of(schema));
-    hfi_write_fields(&writer, &kind_field, 1, frame);
-    hfi_write_fields(&writer, &request_field, 1, frame);
-    hfi_write_fields(&writer, schema->fields, schema->count,
-                     (const unsigned char *)frame + schema->base);
+    write_start(&writer, schema, frame);
     if (schema->tail == TAIL_VOTERS) {
         if (stated->voter_count > HFI_FRAME_VOTERS_MAX) {
             return 0;

@@ -195,7 +195,7 @@ struct hfi_text hfi_command_of(const char *words, size_t size, char *cleaned)
     return shown;
 }
 
-static void write_party(struct hfi_writer *writer, const struct hfi_party_frame *party)
+void hfi_write_party(struct hfi_writer *writer, const struct hfi_party_frame *party)
 {
     char cleaned[HFI_FRAME_COMMAND_MAX];
     struct hfi_party_frame shown = *party;
@@ -234,14 +234,14 @@ static void lock_cut(struct hfi_lock_frame *lock, const struct hfi_party_frame *
     /* counts the bytes of the head, which does not grow when parties are left out */
     write_lock(&counter, lock);
     while (holder_count < lock->holder_count) {
-        write_party(&counter, &holders[holder_count]);
+        hfi_write_party(&counter, &holders[holder_count]);
         if (counter.failed) {
             break;
         }
         holder_count++;
     }
     while (!counter.failed && waiter_count < lock->waiter_count) {
-        write_party(&counter, &waiters[waiter_count]);
+        hfi_write_party(&counter, &waiters[waiter_count]);
         if (counter.failed) {
             break;
         }
@@ -280,10 +280,10 @@ bool hfi_listed_add(struct hfi_listed_builder *builder, const struct hfi_lock_fr
     }
     write_lock(&writer, &shown);
     for (uint32_t i = 0; i < shown.holder_count; i++) {
-        write_party(&writer, &parties[i]);
+        hfi_write_party(&writer, &parties[i]);
     }
     for (uint32_t i = 0; i < shown.waiter_count; i++) {
-        write_party(&writer, &waiters[i]);
+        hfi_write_party(&writer, &waiters[i]);
     }
     if (writer.failed) {
         return false;

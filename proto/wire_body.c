@@ -22,6 +22,7 @@ enum field_type {
     FIELD_ADDRESS,
     FIELD_RELEASE,
     FIELD_PARTITIONS,
+    FIELD_BROKEN_ITEMS, /* count and items of struct message_broken; `part` is set already */
 };
 
 struct field {
@@ -174,14 +175,24 @@ static const struct field break_fields[] = {
     AGENT(message_break, agent), U64(message_break, request_id), NAME(message_break, name),
     BOOL(message_break, now),    ORDER(message_break, version),
 };
-/* Optional, because earlier releases do not have the field. A break from such an agent has no
- * user. */
+/* Optional, because earlier releases do not have these fields; see struct message_break. */
 static const struct field break_optional[] = {
     NUMBER(message_break, user, UINT64_C(1) << 32),
+    BOOL(message_break, counts),
+    ORDER(message_break, meant),
 };
 static const struct field outcome_fields[] = {
     AGENT(message_outcome, agent), U64(message_outcome, request_id),
     FIELD(message_outcome, result, FIELD_SIGNED, 99), /* leaves room for later error codes */
+};
+/* Optional, because earlier releases do not have these fields; see struct message_broken. */
+static const struct field broken_optional[] = {
+    NUMBER(message_broken, part, MESSAGE_BROKEN_END - 1),
+    AGENT_OR_NONE(message_broken, owner),
+    ORDER(message_broken, meant),
+    U32(message_broken, closed_ms),
+    U32(message_broken, total),
+    FIELD(message_broken, count, FIELD_BROKEN_ITEMS, 0),
 };
 static const struct field check_fields[] = {
     AGENT(message_check, agent), U64(message_check, request_id), NAME(message_check, name),
@@ -338,7 +349,7 @@ static const struct message_schema schemas[] = {
     [MESSAGE_REFUSED] = SCHEMA("REFUSED", refused_fields),
     [MESSAGE_OWNER] = SCHEMA("OWNER", owner_fields),
     [MESSAGE_BREAK_HOLD] = SCHEMA_OPTIONAL("BREAK_HOLD", break_fields, break_optional),
-    [MESSAGE_BROKEN] = SCHEMA("BROKEN", outcome_fields),
+    [MESSAGE_BROKEN] = SCHEMA_OPTIONAL("BROKEN", outcome_fields, broken_optional),
     [MESSAGE_CHECK] = SCHEMA("CHECK", check_fields),
     [MESSAGE_CHECKED] = SCHEMA("CHECKED", outcome_fields),
     [MESSAGE_HELLO_ACK] = SCHEMA("HELLO_ACK", hello_fields),
@@ -352,32 +363,9 @@ const char *wire_kind_name(enum message_kind kind)
 
 /* ---- texts ---- */
 
-static bool agent_fits(bool or_none, struct hfi_text text)
-{
-    return hfi_text_fits(or_none ? HFI_TEXT_LABEL_OR_NONE : HFI_TEXT_LABEL, text);
-}
-
 static bool name_fits(bool or_none, struct hfi_text text)
 {
     return hfi_text_fits(or_none ? HFI_TEXT_PREFIX : HFI_TEXT_NAME, text);
-}
-
-void wire_write_agent(struct hfi_writer *writer, bool or_none, const struct message_agent *agent)
-{
-    HF_CHECK(agent_fits(or_none, (struct hfi_text){agent->text, agent->length}));
-    hfi_write_string(writer, agent->text, agent->length);
-}
-
-bool wire_read_agent(struct hfi_reader *reader, bool or_none, struct message_agent *agent)
-{
-    struct hfi_item item = hfi_read_item(reader);
-
-    if (item.type != HFI_ITEM_TEXT || !agent_fits(or_none, item.text)) {
-        return false;
-    }
-    agent->length = (uint8_t)item.text.size;
-    memcpy(agent->text, item.text.bytes, item.text.size);
-    return true;
 }
 
 static void write_name(struct hfi_writer *writer, bool or_none, const struct message_name *name)
@@ -561,6 +549,9 @@ static void write_field(struct hfi_writer *writer, const struct field *field,
     case FIELD_PARTITIONS:
         write_partitions(writer, (const struct message_partitions *)(const void *)member);
         break;
+    case FIELD_BROKEN_ITEMS:
+        wire_write_items(writer, (const void *)(member - offsetof(struct message_broken, count)));
+        break;
     }
 }
 
@@ -594,6 +585,8 @@ static bool read_field(struct hfi_reader *reader, const struct field *field, uns
         return read_visible(reader, (char *)member, field->size);
     case FIELD_PARTITIONS:
         return read_partitions(reader, (struct message_partitions *)(void *)member);
+    case FIELD_BROKEN_ITEMS:
+        return wire_read_items(reader, (void *)(member - offsetof(struct message_broken, count)));
     }
     return false;
 }

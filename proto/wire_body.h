@@ -41,4 +41,9 @@ bool wire_read_agent(struct hfi_reader *reader, bool or_none, struct message_age
     __attribute__((warn_unused_result));
 void wire_write_agent(struct hfi_writer *writer, bool or_none, const struct message_agent *agent);
 
+/* Write and read the items of a BROKEN, whose `part` is set already. Reading sets `count`. */
+void wire_write_items(struct hfi_writer *writer, const struct message_broken *broken);
+bool wire_read_items(struct hfi_reader *reader, struct message_broken *broken)
+    __attribute__((warn_unused_result));
+
 #endif

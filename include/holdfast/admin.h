@@ -123,14 +123,43 @@ int hf_facts(hf_client *client, hf_fact_fn *fn, void *arg);
 
 enum { HF_BREAK_NOW = 1 }; /* a flag of hf_break: the lock opens at once, without the lock-delay */
 
+/* The outcome of a break. */
+struct hf_break_info {
+    const char *name;
+    int error; /* what the call returns */
+    /* The holds that the break ended, each as it was at that moment; remaining_ns is 0. A host
+     * describes at most 16 of its holds, and a call passes on at most 32. */
+    const struct hf_party *const *ended; /* ended_count pointers */
+    size_t ended_count;
+    uint64_t more;     /* the holds that the break ended and that `ended` does not describe */
+    int64_t closed_ns; /* for how long the lock-delay still keeps the lock closed; 0: it is open */
+    /* The agents that have not answered. If the call returns HF_ETIMEDOUT, their hosts may still
+     * have holds. Otherwise their hosts have none of before the break, but it is not known which
+     * of their holds the break ended. */
+    const char *const *silent; /* silent_count pointers */
+    size_t silent_count;
+};
+
+typedef void hf_break_fn(const struct hf_break_info *info, void *arg);
+
 /*
  * Ends every hold of a lock. Only root and the administrators of the lock's namespace may do so.
  * Without HF_BREAK_NOW in flags, the lock then stays closed for the lock-delay of its holders, so
- * that they have time to notice the break. A lock without a holder does not change.
- * HF_ETIMEDOUT means that no answer came within 2 s; the holds may have ended. HF_EACCES,
- * HF_EINVAL, HF_ENAMETOOLONG, HF_ENOAGENT, HF_EFORKED.
+ * that they have time to notice the break. A lock without a holder does not change. 0 means that
+ * every hold has ended that began before the call. HF_ETIMEDOUT means that within 2 s not every
+ * host has answered that may have a hold; the holds may have ended. HF_EFULL means that a host has
+ * more holds than it can end at once, or too many breaks are under way: break the lock again.
+ * HF_EACCES, HF_EINVAL, HF_ENAMETOOLONG, HF_ENOAGENT, HF_EUNSERVED, HF_EPROTO, HF_ENOMEM,
+ * HF_EFORKED.
  */
 int hf_break(hf_client *client, const char *name, unsigned flags);
+
+/* Does what hf_break() does, and calls fn once with the outcome, also if not every host has
+ * answered in time. fn is not called if the break did not begin, for example because of HF_EACCES.
+ * The agents report the holds when they end them, so a hold that had ended by itself is not among
+ * them. Errors as hf_break. */
+int hf_break_report(hf_client *client, const char *name, unsigned flags, hf_break_fn *fn,
+                    void *arg);
 
 #ifdef __cplusplus
 }

@@ -183,6 +183,29 @@ static void grant_answer(const struct message *asked, struct message *out)
     box->tokens = grant->token_last + 1;
 }
 
+/* Makes the answer to a BREAK one of a coordinator that names owners, or one of an owner. */
+static void describe_break(const struct message *asked, struct message_broken *broken)
+{
+    uint8_t what = draw_byte(&box->draw);
+    broken->part = what % MESSAGE_BROKEN_END;
+    broken->meant = asked->as.break_lock.meant;
+    broken->count = (uint8_t)(what / MESSAGE_BROKEN_END %
+                              (message_broken_most((enum message_broken_part)broken->part) + 1));
+    broken->total = broken->count;
+    broken->closed_ms = what;
+    if (broken->part == MESSAGE_BROKEN_HOLDS) {
+        broken->owner = box_draw_agent();
+    }
+    for (uint32_t i = 0; i < broken->count; i++) {
+        if (broken->part == MESSAGE_BROKEN_OWNERS) {
+            broken->items.owners[i] = box_draw_agent();
+        } else {
+            broken->items.holds[i] = (struct message_hold){
+                .pid = i, .uid = -1, .held_ms = what, .token = i, .shared = true};
+        }
+    }
+}
+
 /* Makes a voter's answer to a message of the quorum core. */
 static bool round_answer(const struct message *asked, struct message *out)
 {
@@ -270,6 +293,9 @@ bool box_honest(const struct box_sent *sent, struct message *out)
                                                              : asked->as.check.agent;
         out->as.outcome.request_id = asked->kind == MESSAGE_BREAK ? asked->as.break_lock.request_id
                                                                   : asked->as.check.request_id;
+        if (asked->kind == MESSAGE_BREAK) {
+            describe_break(asked, &out->as.broken);
+        }
         return true;
     default:
         return round_answer(asked, out);

@@ -83,6 +83,32 @@ static void check_facts(struct hfi_listed_cursor *cursor, const struct hfi_frame
     HF_CHECK(hfi_facts_finish(&builder) > 0);
 }
 
+/* Reads a BROKEN to its end and encodes it again. The encoder writes the shortest form, so the
+ * packet does not grow. */
+static void check_broken(struct hfi_listed_cursor *cursor, const struct hfi_frame *frame,
+                         size_t size)
+{
+    static struct hfi_party_frame holds[HFI_FRAME_BROKEN_HOLDS_MAX];
+    static struct hfi_text silent[HFI_FRAME_BROKEN_SILENT_MAX];
+    static uint8_t again[HFI_FRAME_MAX];
+    uint32_t hold_count = 0;
+    uint32_t silent_count = 0;
+
+    while (hold_count < frame->broken.hold_count &&
+           hfi_listed_next_party(cursor, &holds[hold_count])) {
+        hold_count++;
+    }
+    while (silent_count < frame->broken.silent_count &&
+           hfi_broken_next_silent(cursor, &silent[silent_count])) {
+        silent_count++;
+    }
+    HF_CHECK(hold_count == frame->broken.hold_count && silent_count == frame->broken.silent_count);
+    HF_CHECK(cursor->parties_left == 0 && cursor->agents_left == 0);
+    size_t written = hfi_broken_encode(&frame->broken, holds, silent, frame->request, again,
+                                       sizeof again);
+    HF_CHECK(written > 0 && written <= size);
+}
+
 static void frame_entry(const uint8_t *bytes, size_t size)
 {
     static uint8_t first[HFI_FRAME_MAX];
@@ -94,7 +120,8 @@ static void frame_entry(const uint8_t *bytes, size_t size)
 
     if (hfi_frame_decode(bytes, size, &frame, &cursor, &error) != 0) {
         HF_CHECK(error.text[0] != '\0' && memchr(error.text, '\0', sizeof error.text) != NULL);
-        HF_CHECK(cursor.locks_left == 0 && cursor.facts_left == 0);
+        HF_CHECK(cursor.locks_left == 0 && cursor.facts_left == 0 && cursor.parties_left == 0 &&
+                 cursor.agents_left == 0);
         return;
     }
     if (frame.kind == HFI_FRAME_LISTED) {
@@ -103,6 +130,10 @@ static void frame_entry(const uint8_t *bytes, size_t size)
     }
     if (frame.kind == HFI_FRAME_TOLD) {
         check_facts(&cursor, &frame, bytes, size);
+        return;
+    }
+    if (frame.kind == HFI_FRAME_BROKEN) {
+        check_broken(&cursor, &frame, size);
         return;
     }
     if ((frame.kind == HFI_FRAME_HELLO && frame.hello.version != HFI_PROTOCOL_VERSION) ||

@@ -12,13 +12,12 @@ bool sim_waits_for_disk(enum message_kind kind, bool own);
 
 enum breaking broken;
 const char *const break_names[] = {
-    "nothing", "lock-delay", "tokens",      "dead-holders", "wake",       "commit",
-    "readers", "told-first", "own-vote",    "promise",      "ballot",     "majority",
-    "read",    "adopt",      "old-store",   "lapse",        "mark",       "ack",
-    "lease",   "version",    "death-delay", "floor",        "order",      "waited",
-    "queue",   "fresh",      "opened",      "place",        "hand-overs", "notes",
-    "resign",  "successor",  "downgrade",   "late-share",   "barred",     "anew",
-    "sound",   "in-use",     NULL};
+    "nothing",    "lock-delay", "tokens",  "dead-holders", "wake",      "commit",     "readers",
+    "told-first", "own-vote",   "promise", "ballot",       "majority",  "read",       "adopt",
+    "old-store",  "lapse",      "mark",    "ack",          "lease",     "version",    "death-delay",
+    "floor",      "order",      "waited",  "queue",        "fresh",     "opened",     "place",
+    "hand-overs", "notes",      "resign",  "successor",    "downgrade", "late-share", "barred",
+    "anew",       "sound",      "in-use",  "one-owner",    NULL};
 
 bool breaks_choose(const char *name)
 {

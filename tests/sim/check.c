@@ -26,6 +26,8 @@ enum hold_end { HOLD_RUNS = 0, HOLD_RELEASING, HOLD_RELEASED, HOLD_FORGOTTEN };
 
 struct hold_note {
     bool used;
+    uint64_t number; /* of the hold, among all holds */
+    int64_t began_ns;
     enum hold_end end;
     bool shared;
     bool hung_up;
@@ -43,15 +45,28 @@ struct hold_note {
 };
 
 static struct hold_note notes[HOLDS_MAX];
-static uint64_t highest[LOCKS]; /* the highest token of exclusive holds */
-static uint64_t read_at[LOCKS]; /* the highest token of shared holds; two overlapping takes may
+static uint64_t highest[LOCKS];  /* the highest token of exclusive holds */
+static uint32_t breaking[LOCKS]; /* breaks that hosts are doing now */
+static int64_t broken_ns[LOCKS]; /* when a host last did a break */
+static int64_t opened_ns[LOCKS]; /* when a host last did a break without a lock-delay */
+static uint64_t read_at[LOCKS];  /* the highest token of shared holds; two overlapping takes may
                                  * return in any order */
 
 void check_reset(void)
 {
     memset(notes, 0, sizeof(notes));
     memset(highest, 0, sizeof(highest));
+    memset(breaking, 0, sizeof(breaking));
+    memset(broken_ns, 0, sizeof(broken_ns));
+    memset(opened_ns, 0, sizeof(opened_ns));
     memset(read_at, 0, sizeof(read_at));
+}
+
+/* Returns whether a host has done a break of the lock since the hold began. The break may have
+ * ended the hold at a moment at which no note could say so. */
+static bool maybe_broken(const struct hold_note *note)
+{
+    return breaking[note->lock] > 0 || broken_ns[note->lock] >= note->began_ns;
 }
 
 static int64_t remaining(struct sim_process *process, struct sim_handle *handle, bool *gone)
@@ -139,6 +154,22 @@ static void check_token(const struct sim_process *process, const struct sim_hand
     seen[handle->lock] = token > seen[handle->lock] ? token : seen[handle->lock];
 }
 
+/* Returns whether the process of that hold would be told that the hold counts. */
+static bool counts_now(uint32_t hold)
+{
+    const struct hold_note *note = &notes[hold];
+    struct sim_process *process = &world.processes[note->process];
+    for (uint32_t i = 0; i < HANDLES; i++) {
+        struct sim_handle *handle = &process->handles[i];
+        bool gone = false;
+        if (process->alive && process->generation == note->generation && handle->holds &&
+            handle->hold == hold && remaining(process, handle, &gone) > 0 && !gone) {
+            return true;
+        }
+    }
+    return false;
+}
+
 uint32_t check_held(struct sim_process *process, struct sim_handle *handle)
 {
     bool gone = false;
@@ -156,6 +187,9 @@ uint32_t check_held(struct sim_process *process, struct sim_handle *handle)
             note->lock != handle->lock || (shared && note->shared)) {
             continue;
         }
+        if (maybe_broken(note) && note->end == HOLD_RUNS && !counts_now(i)) {
+            continue;
+        }
         int64_t over_ns = ends_ns(note);
         if (now_ns < over_ns) {
             sim_fail("process %u holds lock %u while process %u does (%s, token %llx, until %lld "
@@ -165,18 +199,23 @@ uint32_t check_held(struct sim_process *process, struct sim_handle *handle)
                      (long long)over_ns / 1000, note->end);
         }
         int64_t early_ns = too_early_ns(note, process->agent, handle->held.epoch, over_ns);
-        if (early_ns > 0) {
+        if (early_ns > 0 && breaking[note->lock] == 0 && opened_ns[note->lock] < over_ns) {
             sim_fail("process %u of host %u holds lock %u, %lld us before the lock-delay behind "
                      "process %u of host %u is over",
                      process->index, process->agent->index, note->lock, (long long)early_ns / 1000,
                      note->process, note->agent->index);
         }
     }
+    if (world.faults.breaks != 0 && (remaining(process, handle, &gone) <= 0 || gone)) {
+        return UINT32_MAX; /* a break has ended the hold since the first look */
+    }
     watch_held(process->agent, handle->lock);
     check_token(process, handle, shared);
     world.holds++;
     struct hold_note *note = note_new();
     *note = (struct hold_note){.used = true,
+                               .number = world.holds,
+                               .began_ns = now_ns,
                                .shared = shared,
                                .agent = process->agent,
                                .boot = process->agent->clock.boot,
@@ -207,7 +246,7 @@ bool check_looked(struct sim_process *process, struct sim_handle *handle)
         note->told_until_ns = until_ns > note->told_until_ns ? until_ns : note->told_until_ns;
         return true;
     }
-    if (gone && !note->hung_up && handle->limit_ns == 0 &&
+    if (gone && !note->hung_up && !maybe_broken(note) && handle->limit_ns == 0 &&
         hfi_lease_epoch(lease) == handle->held.epoch &&
         hfi_lease_deadline_ns(lease) > clock_now(process->agent)) {
         sim_fail("process %u lost lock %u although its session lives", process->index,
@@ -228,7 +267,48 @@ void check_released(uint32_t hold)
 
 void check_gave_up(uint32_t hold)
 {
-    notes[hold].end = HOLD_FORGOTTEN;
+    /* While a host does a break, the process may notice the end of its hold before it is noted. */
+    notes[hold].end = maybe_broken(&notes[hold]) ? HOLD_RELEASED : HOLD_FORGOTTEN;
+}
+
+void check_broken(uint32_t hold, bool now, int64_t step_ns)
+{
+    struct hold_note *note = &notes[hold];
+    int64_t over_ns = clock_true(note->agent, step_ns);
+    note->vanished_ns = over_ns < note->vanished_ns ? over_ns : note->vanished_ns;
+    note->hung_up = true; /* the process may find that its hold is over */
+    note->delay_ns = now ? 0 : note->delay_ns;
+}
+
+void check_breaking(uint32_t lock, bool begins, bool now)
+{
+    breaking[lock] += begins ? 1 : UINT32_MAX; /* minus one */
+    broken_ns[lock] = sim_now();
+    opened_ns[lock] = now ? sim_now() : opened_ns[lock];
+}
+
+void check_breaks(struct check_break *before, uint32_t lock)
+{
+    before->lock = lock;
+    for (uint32_t i = 0; i < HOLDS_MAX; i++) {
+        const struct hold_note *note = &notes[i];
+        bool counts = note->used && note->lock == lock && note->end == HOLD_RUNS &&
+                      sim_now() < ends_ns(note);
+        before->numbers[i] = counts ? note->number : 0;
+    }
+}
+
+void check_break_done(const struct check_break *before)
+{
+    for (uint32_t i = 0; i < HOLDS_MAX; i++) {
+        const struct hold_note *note = &notes[i];
+        if (before->numbers[i] != 0 && note->number == before->numbers[i] &&
+            note->end == HOLD_RUNS && sim_now() < ends_ns(note) && counts_now(i) &&
+            note->number == before->numbers[i] && note->end == HOLD_RUNS) {
+            sim_fail("lock %u was broken, but process %u of host %u still has its hold of before",
+                     before->lock, note->process, note->agent->index);
+        }
+    }
 }
 
 void check_changed_mode(uint32_t hold, bool shared, uint64_t token)

@@ -38,7 +38,7 @@ static const struct fault table[] = {
     FLAG(barging),   FLAG(limits),     FLAG(no_delay),  FLAG(timeouts), FLAG(high_tokens),
     FLAG(rest),      FLAG(long_delay), FLAG(older),     FLAG(rolling),  FLAG(starved),
     FLAG(orderly),   CHANCE(mistake),  CHANCE(spoil),   FLAG(wide),     CHANCE(held),
-    FLAG(tries),
+    FLAG(tries),     CHANCE(breaks),
 };
 enum { FAULTS = sizeof(table) / sizeof(table[0]) };
 _Static_assert(FAULTS <= 64, "a bit for each fault");
@@ -146,6 +146,7 @@ static void draw_between_hosts(struct faults *faults)
     faults->mistake = faults_draw_beside(AGENTS, 4, 6) == 0 ? 1500 : 0;
     faults->wide = faults_draw_beside(AGENTS, 6, 4) == 0;
     faults->tries = faults_draw_beside(AGENTS, 7, 2) == 0;
+    faults->breaks = faults_draw_beside(AGENTS, 8, 2) == 0 ? 60 : 0;
     if (world.run.rolling) {
         faults->rolling = true;
         faults->orderly = world.run.rolling_orderly;

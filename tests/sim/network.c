@@ -167,6 +167,16 @@ static void forget_newer(struct message *message, uint32_t version)
         message->as.acquire.tries = MESSAGE_TRIES_NONE;
     } else if (version < WIRE_VERSION && message->kind == MESSAGE_RECALL) {
         message->as.version.recall = MESSAGE_RECALL_WAITS;
+    } else if (version < WIRE_VERSION &&
+               (message->kind == MESSAGE_BREAK || message->kind == MESSAGE_BREAK_HOLD)) {
+        struct message_break *breaking = &message->as.break_lock;
+        breaking->user = 0;
+        breaking->counts = false;
+        breaking->meant = (struct message_order){0, 0};
+    } else if (version < WIRE_VERSION && message->kind == MESSAGE_BROKEN) {
+        /* not by a struct message_outcome, whose padding has the newer fields */
+        size_t newer = offsetof(struct message_broken, part);
+        memset((char *)&message->as.broken + newer, 0, sizeof(struct message_broken) - newer);
     }
 }
 
@@ -208,8 +218,8 @@ static bool same_message(const struct message *arrives, const struct message *se
     static struct message known;
     message_copy(&known, sent);
     forget_newer(&known, version);
-    return message_size(arrives) == message_size(sent) &&
-           memcmp(arrives, &known, message_size(sent)) == 0;
+    return message_size(arrives) == message_size(&known) &&
+           memcmp(arrives, &known, message_size(&known)) == 0;
 }
 
 void net_send(uint32_t from, uint32_t to, const struct message *message)

@@ -586,6 +586,30 @@ static void ask_recall(struct sim_process *process)
     (void)ask(process, &frame, &answer);
 }
 
+/* Breaks a lock, as an administrator does. */
+static void ask_break(struct sim_process *process)
+{
+    char name[32];
+    struct check_break before;
+    struct hfi_frame answer;
+    struct hfi_frame frame = {.kind = HFI_FRAME_BREAK};
+    uint32_t lock = sim_draw(world.lock_count);
+    lock_name_of(lock, name, sizeof(name));
+    frame.break_lock.name = (struct hfi_text){name, (uint32_t)strlen(name)};
+    frame.break_lock.flags = sim_draw(3) == 0 ? HFI_BREAK_FRAME_NOW : 0;
+    check_breaks(&before, lock);
+    bool answered = ask(process, &frame, &answer) && answer.kind == HFI_FRAME_BROKEN;
+    if (answered) {
+        sim_tell("process %u broke lock %u: %d, %u holds, %u more, %u agents silent",
+                 process->index, lock, answer.broken.error, answer.broken.hold_count,
+                 answer.broken.more, answer.broken.silent_count);
+    }
+    if (answered && answer.broken.error == 0) {
+        world.breaks++;
+        check_break_done(&before);
+    }
+}
+
 /* After healing: takes the lock of the next handle that has not been served. Returns false if all
  * have been. */
 static bool serve_once(struct sim_process *process)
@@ -678,6 +702,8 @@ static void live(struct sim_process *process)
         leave(process);
     } else if (sim_chance(world.faults.recall)) {
         ask_recall(process);
+    } else if (sim_chance(world.faults.breaks)) {
+        ask_break(process);
     } else if (!handle->open) {
         open_one(process, handle);
     } else if (handle->holds) {

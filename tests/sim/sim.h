@@ -43,7 +43,7 @@ enum {
     RECORDS = 64, /* records of one host */
     IDS_MAX = 32, /* holder ids of one process */
     PACKETS = 32,
-    PACKET_MAX = 512,
+    PACKET_MAX = 2048, /* a BROKEN with as many holds as there are processes */
     SLOTS = 12,
     BLOCKS = 16,
     CLOCK_SEGMENTS = 32,
@@ -62,6 +62,7 @@ enum {
 struct faults {
     uint32_t kill, stop, hang_up, cancel, disturb; /* faults of processes */
     uint32_t crash, stall, reboot, recall;         /* faults of agents */
+    uint32_t breaks;                               /* administrators break locks */
     uint32_t held;                   /* a step of the host core stops the agent's loop; only with
                                       * --often */
     uint32_t crash_all, suspend;     /* crashes of all agents at once; stops of a whole host */
@@ -348,6 +349,7 @@ struct sim_world {
     uint32_t fiber_count;
     uint32_t connections; /* so far */
     uint64_t holds;       /* so far */
+    uint64_t breaks;      /* reported as done, so far */
     uint64_t messages;    /* messages between agents so far */
 };
 
@@ -496,6 +498,21 @@ void check_released(uint32_t hold);
 /* Notes that the process ends the hold without a release, because it noticed that the hold is over,
  * or because it hangs up. */
 void check_gave_up(uint32_t hold);
+/* Notes that an administrator's break has ended the hold; now: without a lock-delay. The agent
+ * counts the lock-delay from the beginning of its step: step_ns by its host's clock. */
+void check_broken(uint32_t hold, bool now, int64_t step_ns);
+/* Notes that a host begins or has done a break of the lock; now: without a lock-delay, so that it
+ * opens a lock that is closed. Meanwhile a hold that the break has ended may not be noted as ended
+ * yet. */
+void check_breaking(uint32_t lock, bool begins, bool now);
+/* The holds of a lock that counted when a break began. */
+struct check_break {
+    uint32_t lock;
+    uint64_t numbers[HOLDS_MAX]; /* 0: the note has no such hold */
+};
+void check_breaks(struct check_break *before, uint32_t lock);
+/* Checks that none of these holds counts any more, because the break was reported as done. */
+void check_break_done(const struct check_break *before);
 void check_changed_mode(uint32_t hold, bool shared, uint64_t token);
 /* Notes that the process has died or hung up, which ends its holds without a release. */
 void check_vanished(const struct sim_process *process, bool dead);
@@ -626,6 +643,7 @@ enum breaking {
                         * believes grants from before */
     BREAK_SOUND,       /* the agent trusts a spoilt region until it notices the fault */
     BREAK_IN_USE,      /* the coordinator ignores owners that report their grant in use */
+    BREAK_ONE_OWNER,   /* a break is reported as done when one owner has answered */
 };
 extern enum breaking broken;
 

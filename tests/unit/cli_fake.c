@@ -3,6 +3,10 @@
  * environment variable HOLDFAST_FAKE, separated by commas, set its behaviour:
  *
  * connect=E open=E acquire=E check=E break=E list=E   the call fails with error E
+ *   ended=N         break ended N holds, at most 2
+ *   ended_more=N    break ended N more
+ *   closed=N        after the break the lock is closed for N ns
+ *   unanswered=N    N agents, at most 2, have not answered the break
  *   block           hf_acquire waits until its timeout or hf_cancel
  *   lease_ms=N      a hold lasts for N ms, and then ends without an event
  *   lost_ms=N       an event LOST comes after N ms
@@ -687,9 +691,25 @@ int hf_facts(hf_client *client, hf_fact_fn *fn, void *arg)
     return (int)number("facts");
 }
 
-int hf_break(hf_client *client, const char *name, unsigned flags)
+int hf_break_report(hf_client *client, const char *name, unsigned flags, hf_break_fn *fn, void *arg)
 {
+    static const struct hf_party holds[] = {
+        {"host-a", 4242, 0, "./job --all", HF_SHARED, 17, 12300000000, 0},
+        {"host-b", -1, -1, NULL, HF_SHARED, 17, -1, 0}};
+    static const struct hf_party *const ended[] = {&holds[0], &holds[1]};
+    static const char *const silent[] = {"host-c", "host-d"};
+    const struct hf_break_info info = {.name = name,
+                                       .error = (int)number("break"),
+                                       .ended = ended,
+                                       .ended_count = (size_t)number("ended"),
+                                       .more = (uint64_t)number("ended_more"),
+                                       .closed_ns = number("closed"),
+                                       .silent = silent,
+                                       .silent_count = (size_t)number("unanswered")};
     (void)client;
     log_call("break %s %u", name, flags);
-    return (int)number("break");
+    if (info.error == 0 || info.error == HF_ETIMEDOUT) {
+        fn(&info, arg);
+    }
+    return info.error;
 }

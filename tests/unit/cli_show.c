@@ -455,16 +455,66 @@ START_TEST(test_break)
     run_command("", "break a", &ran);
     ck_assert_int_eq(ran.status, 0);
     ck_assert_ptr_nonnull(strstr(ran.log, "break a 0\n"));
+    ck_assert_str_eq(ran.out, "ended        nothing: nobody held the lock\n"
+                              "open         no lock-delay is left\n");
     run_command("", "break --now a --json", &ran);
-    ck_assert_str_eq(ran.out, "{\"name\":\"a\",\"now\":true}\n");
+    ck_assert_str_eq(ran.out, "{\"name\":\"a\",\"now\":true,\"done\":true,\"ended\":[],\"more\":0,"
+                              "\"closed_ms\":0,\"silent\":[]}\n");
     ck_assert_ptr_nonnull(strstr(ran.log, "break a 1\n"));
     run_command("break=-10", "break a", &ran);
     ck_assert_int_eq(ran.status, 77);
+    ck_assert_str_eq(ran.out, "");
+    run_command("break=-13", "break a", &ran);
+    ck_assert_int_eq(ran.status, 70);
+    run_command("", "break --help", &ran);
+    ck_assert_ptr_nonnull(strstr(ran.out, "; 75 not every\nhost that may"));
+}
+END_TEST
+
+START_TEST(test_break_reports)
+{
+    struct ran ran;
+
+    run_command("ended=2,closed=4900000000", "break a", &ran);
+    ck_assert_int_eq(ran.status, 0);
+    static const char first[] = "ended        shared hold, pid 4242, user root, agent host-a, "
+                                "token 17, since ";
+    ck_assert_int_eq(strncmp(ran.out, first, sizeof(first) - 1), 0);
+    ck_assert_ptr_nonnull(strstr(ran.out, " (12.3 s): ./job --all\n"));
+    ck_assert_ptr_nonnull(strstr(ran.out, "ended        shared hold, pid ?, agent host-b, token "
+                                          "17, since ?\n"
+                                          "closed       for 4.9 s more (lock-delay)\n"));
+    run_command("ended=2,ended_more=40,unanswered=2", "break --now a", &ran);
+    ck_assert_ptr_nonnull(strstr(ran.out, "ended        and 40 more\n"
+                                          "ended        what is not known, on host-c, host-d\n"
+                                          "open         at once (--now)\n"));
+    run_command("ended=1,closed=1,unanswered=1", "break --json a", &ran);
+    ck_assert_str_eq(ran.out,
+                     "{\"name\":\"a\",\"now\":false,\"done\":true,\"ended\":[{\"mode\":\"shared\","
+                     "\"agent\":\"host-a\",\"pid\":4242,\"uid\":0,\"user\":\"root\",\"command\":"
+                     "\"./job --all\",\"token\":17,\"held_ms\":12300}],\"more\":0,\"closed_ms\":1,"
+                     "\"silent\":[\"host-c\"]}\n");
+}
+END_TEST
+
+START_TEST(test_break_in_doubt)
+{
+    struct ran ran;
+
     run_command("break=-2", "break a", &ran);
     ck_assert_int_eq(ran.status, 75);
     ck_assert_str_eq(ran.out, "");
-    run_command("", "break --help", &ran);
-    ck_assert_ptr_nonnull(strstr(ran.out, "; 75 no answer"));
+    ck_assert_ptr_nonnull(strstr(ran.err, "holdfast break: a: no voter has said in time "));
+    run_command("break=-2,ended=1,unanswered=2,closed=9", "break a", &ran);
+    ck_assert_int_eq(ran.status, 75);
+    ck_assert_ptr_nonnull(strstr(ran.out, "agent host-a"));
+    ck_assert_ptr_null(strstr(ran.out, "closed"));
+    ck_assert_str_eq(ran.err, "holdfast break: a: no answer in time from host-c, host-d: holds may "
+                              "go on there; break the lock again\n");
+    run_command("break=-2,unanswered=1", "break a --json", &ran);
+    ck_assert_int_eq(ran.status, 75);
+    ck_assert_ptr_nonnull(strstr(ran.out, "\"done\":false,\"ended\":[],"));
+    ck_assert_ptr_nonnull(strstr(ran.out, "\"silent\":[\"host-c\"]}\n"));
 }
 END_TEST
 
@@ -593,6 +643,8 @@ int main(void)
     tcase_add_test(show, test_status);
     tcase_add_test(show, test_check);
     tcase_add_test(show, test_break);
+    tcase_add_test(show, test_break_reports);
+    tcase_add_test(show, test_break_in_doubt);
     tcase_add_test(show, test_watch);
     tcase_add_test(show, test_watch_times);
     tcase_add_loop_test(show, test_watch_says_nothing_twice, 0, 2);

@@ -278,6 +278,15 @@ size_t sample_page(size_t index, unsigned char *buffer)
     if (index == 3) {
         return sample_told(buffer);
     }
+    if (index == 4) {
+        const struct hfi_text silent[] = {sample_text("b"), long_of(32)};
+        const struct hfi_broken_frame broken = {.error = -2,
+                                                .closed_ns = INT64_MAX,
+                                                .more = UINT32_MAX,
+                                                .hold_count = 3,
+                                                .silent_count = 2};
+        return hfi_broken_encode(&broken, parties, silent, 7, buffer, HFI_FRAME_MAX);
+    }
     hfi_listed_begin(&builder, buffer, HFI_FRAME_MAX, 7);
     if (index == 1) {
         HF_CHECK(hfi_listed_add(&builder, &lock, NULL));

@@ -399,6 +399,27 @@ static void answer_facts(struct agent *agent, int at, uint64_t request)
     send_packet(agent->connections[at], packet, hfi_facts_finish(&told), NULL, 0);
 }
 
+/* Two holds ended, five more did, and one agent has not answered. */
+static void answer_break(struct agent *agent, int at, uint64_t request)
+{
+    unsigned char packet[HFI_FRAME_MAX];
+    const struct hfi_party_frame holds[] = {
+        {.pid = 7,
+         .uid = 8,
+         .elapsed_ns = 9,
+         .token = 10,
+         .mode = HF_SHARED,
+         .agent = {"host-a", 6},
+         .command = {"job", 3}},
+        {.pid = -1, .uid = -1, .elapsed_ns = -1, .token = 11, .agent = {"host-b", 6}}};
+    const struct hfi_text silent[] = {{"host-c", 6}};
+    const struct hfi_broken_frame broken = {
+        .error = 0, .closed_ns = 12, .more = 5, .hold_count = 2, .silent_count = 1};
+    send_packet(agent->connections[at], packet,
+                hfi_broken_encode(&broken, holds, silent, request, packet, sizeof(packet)), NULL,
+                0);
+}
+
 static void answer_good(struct agent *agent, int at, const struct hfi_frame *frame)
 {
     switch (frame->kind) {
@@ -428,6 +449,9 @@ static void answer_good(struct agent *agent, int at, const struct hfi_frame *fra
         break;
     case HFI_FRAME_FACTS:
         answer_facts(agent, at, frame->request);
+        break;
+    case HFI_FRAME_BREAK:
+        answer_break(agent, at, frame->request);
         break;
     case HFI_FRAME_STATUS:
         answer_status(agent, at, frame->request);

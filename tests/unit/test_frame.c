@@ -48,7 +48,7 @@ static const struct {
     const unsigned char *bytes;
     size_t size;
 } golden[SAMPLE_KINDS + 2] = {
-    {BYTES("\x98\x01\x07\x03\xcd\x10\x92\x03\x63\xa5"
+    {BYTES("\x98\x01\x07\x04\xcd\x10\x92\x03\x63\xa5"
            "0.1.0\xaa"
            "sh -c make")},
     {BYTES("\x9b\x02\x07\x04\x0a\x0b\x0c\x0d\x0e\x0f\x10\xa4"
@@ -69,7 +69,7 @@ static const struct {
     {BYTES("\x92\x10\x07")},
     {BYTES("\x92\x11\x00")},
     {BYTES("\x93\x12\x07\xa1n")},
-    {BYTES("\x9c\x40\x07\x03\x05\x62\xc3\xcd\x01\x2c\xcd\x01\x2d\xcd\x01\x2e\xa3"
+    {BYTES("\x9c\x40\x07\x04\x05\x62\xc3\xcd\x01\x2c\xcd\x01\x2d\xcd\x01\x2e\xa3"
            "dev\xa6host-a"
            "\xd9\x20"
            "0123456789abcdef0123456789abcdef")},
@@ -122,7 +122,8 @@ START_TEST(test_round_trip)
     ck_assert_int_eq(unpacked.data.type, MSGPACK_OBJECT_ARRAY);
     msgpack_unpacked_destroy(&unpacked);
     ck_assert_msg(decode(packet, size) == 0, "%s", error.text);
-    if (frame.kind == HFI_FRAME_LISTED || frame.kind == HFI_FRAME_TOLD) {
+    if (frame.kind == HFI_FRAME_LISTED || frame.kind == HFI_FRAME_TOLD ||
+        frame.kind == HFI_FRAME_BROKEN) {
         return;
     }
     ck_assert_int_eq(hfi_frame_decode(packet, size, &frame, NULL, &error), 0);
@@ -146,7 +147,8 @@ START_TEST(test_truncated)
     for (size_t cut = 0; cut < size; cut += step) {
         step = size > 2000 && cut > 1500 ? 37 : 1;
         ck_assert_msg(decode(packet, cut) == -1, "%zu of %zu bytes", cut, size);
-        ck_assert_uint_eq(cursor.locks_left + cursor.facts_left, 0);
+        ck_assert_uint_eq(
+            cursor.locks_left + cursor.facts_left + cursor.parties_left + cursor.agents_left, 0);
     }
     if (size < sizeof packet) {
         packet[size] = 0xc0;
@@ -155,6 +157,27 @@ START_TEST(test_truncated)
     }
 }
 END_TEST
+
+/* Checks that the BROKEN in `frame` can be read to its end and that its encoder writes it again. */
+static void check_broken(void)
+{
+    static struct hfi_party_frame holds[HFI_FRAME_BROKEN_HOLDS_MAX];
+    struct hfi_text silent[HFI_FRAME_BROKEN_SILENT_MAX];
+    uint32_t hold_count = 0;
+    uint32_t silent_count = 0;
+
+    while (hfi_listed_next_party(&cursor, &holds[hold_count % HFI_FRAME_BROKEN_HOLDS_MAX])) {
+        hold_count++;
+    }
+    while (hfi_broken_next_silent(&cursor, &silent[silent_count % HFI_FRAME_BROKEN_SILENT_MAX])) {
+        silent_count++;
+    }
+    ck_assert_uint_eq(hold_count, frame.broken.hold_count);
+    ck_assert_uint_eq(silent_count, frame.broken.silent_count);
+    ck_assert_uint_gt(
+        hfi_broken_encode(&frame.broken, holds, silent, frame.request, other, sizeof other), 0);
+    ck_assert_uint_eq(hfi_frame_encode(&frame, other, sizeof other), 0);
+}
 
 /* Checks that an accepted packet can be read to its end and that the encoder writes the same packet
  * again. */
@@ -174,6 +197,10 @@ static void check_accepted(const void *bytes, size_t size)
         ck_assert_uint_eq(facts, frame.fact_count);
         ck_assert_uint_eq(hfi_frame_encode(&frame, other, sizeof other),
                           0); /* a page is built lock by lock, not encoded */
+        return;
+    }
+    if (frame.kind == HFI_FRAME_BROKEN) {
+        check_broken();
         return;
     }
     if (frame.kind != HFI_FRAME_LISTED) {
@@ -268,6 +295,10 @@ struct wrong {
     {                                                                                              \
         a, NO_STEP                                                                                 \
     }
+#define P2(a, b)                                                                                   \
+    {                                                                                              \
+        a, b, NO_STEP                                                                              \
+    }
 #define P3(a, b, c)                                                                                \
     {                                                                                              \
         a, b, c, NO_STEP                                                                           \
@@ -285,8 +316,8 @@ static const struct wrong wrongs[] = {
      "frame: field 0 (kind): found 19, expected a kind of frame"},
     {HFI_FRAME_HELLO, P1(0), U, 63, "",
      "frame: field 0 (kind): found 63, expected a kind of frame"},
-    {HFI_FRAME_HELLO, P1(0), U, 74, "",
-     "frame: field 0 (kind): found 74, expected a kind of frame"},
+    {HFI_FRAME_HELLO, P1(0), U, 75, "",
+     "frame: field 0 (kind): found 75, expected a kind of frame"},
     {HFI_FRAME_HELLO, P1(1), U, 0, "",
      "HELLO: field 1 (request): found 0, expected integer 1..18446744073709551615"},
     {HFI_FRAME_CHANGED, P1(1), U, 1, "",
@@ -408,6 +439,18 @@ static const struct wrong wrongs[] = {
     {HFI_FRAME_STATED, P3(12, 0, 2), U, 3, "",
      "STATED: voter 0: field 2 (state): found 3, expected integer 0..2"},
     {HFI_FRAME_LISTED, P1(2), U, 1, "", "LISTED: field 2 (more): found 1, expected true or false"},
+    {HFI_FRAME_BROKEN, P1(2), U, 1, "",
+     "BROKEN: field 2 (error): found 1, expected integer -99..0"},
+    {HFI_FRAME_BROKEN, P1(3), I, (uint64_t)-1, "",
+     "BROKEN: field 3 (closed_ns): found -1, expected integer 0..9223372036854775807"},
+    {HFI_FRAME_BROKEN, P1(5), U, 33, "",
+     "BROKEN: field 5 (hold_count): found 33, expected integer 0..32"},
+    {HFI_FRAME_BROKEN, P1(6), U, 3, "",
+     "BROKEN: field 7 (items): found an array of 5, expected an array of 6"},
+    {HFI_FRAME_BROKEN, P3(7, 2, 5), U, 2, "",
+     "BROKEN: item 2: field 5 (mode): found 2, expected integer 0..1"},
+    {HFI_FRAME_BROKEN, P2(7, 3), S, 0, "A",
+     "BROKEN: item 3: field 0 (agent): found a string of 1 bytes, expected 1..32 of [a-z0-9_-]"},
     {HFI_FRAME_LISTED, P1(3), U, 1, "",
      "LISTED: field 3 (locks): found 1, expected an array of 0..64"},
     {HFI_FRAME_LISTED, P3(3, 1, 0), S, 0, "",
@@ -451,6 +494,9 @@ static size_t small_packet(enum hfi_frame_kind kind)
         if (frame.kind == kind) {
             return hfi_frame_encode(&frame, packet, sizeof packet);
         }
+    }
+    if (kind == HFI_FRAME_BROKEN) {
+        return sample_page(4, packet);
     }
     ck_assert_int_eq(kind, HFI_FRAME_LISTED);
     return sample_page(2, packet);
@@ -666,16 +712,16 @@ START_TEST(test_other_version)
     static const unsigned char hello_1[] = "\x97\x01\x07\x01\xcd\x10\x92\x03\x63\xa5"
                                            "0.1.0"; /* as the first libraries sent it */
 
-    ck_assert_int_eq(decode("\x94\x01\x07\x04\x80", 5), 0);
+    ck_assert_int_eq(decode("\x94\x01\x07\x05\x80", 5), 0);
     ck_assert_int_eq(frame.kind, HFI_FRAME_HELLO);
     ck_assert_uint_eq(frame.request, 7);
-    ck_assert_uint_eq(frame.hello.version, 4);
+    ck_assert_uint_eq(frame.hello.version, 5);
     ck_assert_int_eq(frame.hello.pid, 0);
     ck_assert_int_eq(decode("\x93\x40\x07\x09", 4), 0);
     ck_assert_uint_eq(frame.welcome.version, 9);
     ck_assert_int_eq(decode(hello_1, sizeof hello_1 - 1), 0);
     ck_assert_uint_eq(frame.hello.version, 1);
-    ck_assert_int_eq(decode("\x93\x01\x07\x03", 4), -1);
+    ck_assert_int_eq(decode("\x93\x01\x07\x04", 4), -1);
     ck_assert_str_eq(error.text, "HELLO: found an array of 3, expected an array of 8");
     ck_assert_int_eq(decode("\x92\x01\x07", 3), -1);
 }
@@ -685,8 +731,8 @@ END_TEST
  * client and an old agent would refuse each other's frames as damaged. */
 START_TEST(test_a_change_moves_the_version)
 {
-    const int version = 3;
-    const uint64_t sum = UINT64_C(0xbc2d71f9db44a459);
+    const int version = 4;
+    const uint64_t sum = UINT64_C(0x70935158ee7fc20d);
     uint64_t found = HFI_REGION_VERSION;
 
     for (size_t index = 0; index < SAMPLE_COUNT; index++) {
@@ -706,7 +752,7 @@ END_TEST
 /* A HELLO of a client that sends no command line decodes with an empty one. */
 START_TEST(test_hello_command)
 {
-    static const unsigned char none[] = "\x98\x01\x07\x03\xcd\x10\x92\x03\x63\xa5"
+    static const unsigned char none[] = "\x98\x01\x07\x04\xcd\x10\x92\x03\x63\xa5"
                                         "0.1.0\xa0";
     size_t size = sizeof none - 1;
 
@@ -791,6 +837,8 @@ START_TEST(test_encoder_refuses)
     frame = (struct hfi_frame){.kind = HFI_FRAME_LISTED, .request = 1};
     ck_assert_uint_eq(hfi_frame_encode(&frame, other, sizeof other), 0);
     frame = (struct hfi_frame){.kind = HFI_FRAME_TOLD, .request = 1};
+    ck_assert_uint_eq(hfi_frame_encode(&frame, other, sizeof other), 0);
+    frame = (struct hfi_frame){.kind = HFI_FRAME_BROKEN, .request = 1};
     ck_assert_uint_eq(hfi_frame_encode(&frame, other, sizeof other), 0);
     frame = (struct hfi_frame){.kind = HFI_FRAME_SHOW, .request = 1, .text = sample_text("\n")};
     ck_assert_uint_eq(hfi_frame_encode(&frame, other, sizeof other), 0);

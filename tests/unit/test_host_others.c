@@ -188,80 +188,6 @@ START_TEST(another_host_is_told_whether_it_is_held)
 }
 END_TEST
 
-START_TEST(a_break_of_what_is_elsewhere_goes_to_the_coordinator)
-{
-    struct hfi_frame frame = {.kind = HFI_FRAME_BREAK};
-    frame.break_lock.name = (struct hfi_text){"a", 1};
-    frame.break_lock.flags = HFI_BREAK_FRAME_NOW;
-    ck_assert_int_eq(rig_ask(rig, other, &frame)->frame.error, HF_EACCES);
-    ck_assert_ptr_null(rig_ask(rig, client, &frame));
-    const struct message *breaking = rig_sent(rig, MESSAGE_BREAK);
-    ck_assert_ptr_nonnull(breaking);
-    ck_assert_uint_eq(cell_way()->to, owner);
-    ck_assert(breaking->as.break_lock.now);
-    ck_assert_uint_eq(breaking->as.break_lock.user, 1);
-    tell_outcome(MESSAGE_BROKEN, breaking->as.break_lock.request_id, 0);
-    ck_assert_int_eq(told(0), 0);
-    ck_assert_ptr_null(rig_ask(rig, client, &frame));
-    rig_pass(rig, 2001 * RIG_MS);
-    ck_assert_int_eq(told(1), HF_ETIMEDOUT);
-    ck_assert_uint_gt(rig_sent_count(rig, MESSAGE_BREAK), 4);
-}
-END_TEST
-
-static void receive_break(uint64_t id, struct message_order version)
-{
-    struct message message = {.kind = MESSAGE_BREAK_HOLD};
-    message_agent_set(&message.as.break_lock.agent, "host-y", 6);
-    message_name_set(&message.as.break_lock.name, "a", 1);
-    message.as.break_lock.request_id = id;
-    message.as.break_lock.now = true;
-    message.as.break_lock.version = version;
-    message.as.break_lock.user = 1001;
-    rig_receive(rig, &message);
-}
-
-START_TEST(a_repeated_break_does_not_end_the_next_hold)
-{
-    struct hfi_held held;
-    struct hfi_opened opened = cell_open_granted(client);
-    struct hfi_opened next = cell_open_granted(other);
-    const struct message_order grant = {1 << 16 | 1, rig->version};
-    ck_assert_int_eq(cell_try(&opened, &held), HFI_HELD);
-    receive_break(7, grant);
-    ck_assert_uint_eq(hfi_word_holder(rig_word(rig, opened.slot)), 0);
-    struct hfi_ending ending;
-    ck_assert(hfi_ending_read(&rig->region, opened.slot, HFI_SEAT_NONE, held.token, 0, &ending));
-    ck_assert_int_eq(ending.kind, HFI_ENDING_BROKEN);
-    ck_assert_int_eq(ending.uid, 1000);
-    ck_assert_str_eq(ending.agent, "host-y");
-    ck_assert_int_eq(rig_sent(rig, MESSAGE_BROKEN)->as.outcome.result, 0);
-    ck_assert_int_eq(cell_try(&next, &held), HFI_HELD);
-    receive_break(7, grant);
-    ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_BROKEN), 2);
-    ck_assert_uint_eq(hfi_word_holder(rig_word(rig, opened.slot)), next.holder);
-    receive_break(8, grant);
-    ck_assert_uint_eq(hfi_word_holder(rig_word(rig, opened.slot)), 0);
-}
-END_TEST
-
-/* A break arrives after the grant that it names was given back. The host now has another grant,
- * which the break does not end. */
-START_TEST(a_late_break_does_not_end_a_later_grant)
-{
-    struct hfi_held held;
-    struct hfi_opened opened = cell_open_granted(client);
-    const struct message_order before = {1 << 16 | 1, rig->version - 1};
-    const struct message_order grant = {1 << 16 | 1, rig->version};
-    ck_assert_int_eq(cell_try(&opened, &held), HFI_HELD);
-    receive_break(7, before);
-    ck_assert_int_eq(rig_sent(rig, MESSAGE_BROKEN)->as.outcome.result, 0);
-    ck_assert_uint_eq(hfi_word_holder(rig_word(rig, opened.slot)), opened.holder);
-    receive_break(8, grant);
-    ck_assert_uint_eq(hfi_word_holder(rig_word(rig, opened.slot)), 0);
-}
-END_TEST
-
 /* ---- grants that become shared for another host's readers ---- */
 
 /* Makes an exclusive grant of tokens 1 to 100, with 1 and 2 used. One client reads. The recall for
@@ -677,9 +603,6 @@ static Suite *make_suite(void)
     tcase_add_test(others, questions_are_bounded);
     tcase_add_test(others, one_user_leaves_questions_to_others);
     tcase_add_test(others, another_host_is_told_whether_it_is_held);
-    tcase_add_test(others, a_break_of_what_is_elsewhere_goes_to_the_coordinator);
-    tcase_add_test(others, a_repeated_break_does_not_end_the_next_hold);
-    tcase_add_test(others, a_late_break_does_not_end_a_later_grant);
     TCase *adopted = cell_case(suite, "adopted");
     tcase_add_test(adopted, an_adopted_hold_goes_on_but_nobody_new_gets_in);
     tcase_add_loop_test(adopted, who_opens_again_what_he_holds_is_not_refused_for_want_of_room, 0,

@@ -825,12 +825,46 @@ START_TEST(listing_goes_through_its_pages)
 }
 END_TEST
 
+static void tell_break(const struct hf_break_info *info, void *arg)
+{
+    uint32_t *calls = arg;
+    ck_assert_str_eq(info->name, "a0");
+    ck_assert_int_eq(info->error, 0);
+    ck_assert_uint_eq(info->ended_count, 2);
+    ck_assert_str_eq(info->ended[0]->agent, "host-a");
+    ck_assert_str_eq(info->ended[0]->command, "job");
+    ck_assert_int_eq(info->ended[0]->pid, 7);
+    ck_assert_int_eq(info->ended[0]->mode, HF_SHARED);
+    ck_assert_uint_eq(info->ended[1]->token, 11);
+    ck_assert_ptr_null(info->ended[1]->command);
+    ck_assert_int_eq(info->ended[1]->elapsed_ns, -1);
+    ck_assert_uint_eq(info->more, 5);
+    ck_assert_int_eq(info->closed_ns, 12);
+    ck_assert_uint_eq(info->silent_count, 1);
+    ck_assert_str_eq(info->silent[0], "host-c");
+    (*calls)++;
+}
+
+START_TEST(a_break_is_reported)
+{
+    uint32_t calls = 0;
+    ck_assert_int_eq(hf_break_report(client, "a0", 0, tell_break, &calls), 0);
+    ck_assert_uint_eq(calls, 1);
+    ck_assert_int_eq(hf_break(client, "a0", 0), 0);
+    ck_assert_int_eq(hf_break_report(client, "a0", 0, NULL, NULL), HF_EINVAL);
+    ck_assert_int_eq(hf_break_report(client, "a0", 2, tell_break, &calls), HF_EINVAL);
+    ck_assert_int_eq(hf_break_report(client, "", 0, tell_break, &calls), HF_EINVAL);
+    ck_assert_uint_eq(calls, 1);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("calls");
     tcase_set_timeout(tests, 60);
     tcase_add_checked_fixture(tests, setup, clients_destroy);
     tcase_add_test(tests, facts_are_told_one_by_one);
+    tcase_add_test(tests, a_break_is_reported);
     tcase_add_test(tests, every_code_has_a_text);
     tcase_add_test(tests, connect_checks_its_arguments);
     tcase_add_test(tests, connect_finds_the_socket_by_the_environment);

@@ -188,6 +188,39 @@ START_TEST(test_bytes_of_all_kinds)
 }
 END_TEST
 
+/* A BROKEN with as many holds as possible, each with the highest values. Commands come from other
+ * processes, so the writer cleans them. A reader of an older version gets the outcome only. */
+START_TEST(test_broken)
+{
+    speaks = WIRE_VERSION;
+    wire_sample(29, &sent);
+    ck_assert_int_eq(sent.kind, MESSAGE_BROKEN);
+    sent.as.broken.count = MESSAGE_HOLDS_MAX;
+    for (uint32_t i = 0; i < MESSAGE_HOLDS_MAX; i++) {
+        struct message_hold *hold = &sent.as.broken.items.holds[i];
+        memset(hold, 0, sizeof(*hold));
+        hold->pid = INT32_MAX;
+        hold->uid = UINT32_MAX;
+        hold->held_ms = INT64_MAX;
+        hold->token = MESSAGE_TOKEN_LIMIT - 1;
+        hold->command_size = MESSAGE_COMMAND_MAX;
+        memset(hold->command, 'c', MESSAGE_COMMAND_MAX);
+    }
+    read_one(packet_of(&sent));
+    ck_assert_uint_eq(message_size(&got), message_size(&sent));
+    ck_assert_mem_eq(&got, &sent, message_size(&sent));
+    sent.as.broken.items.holds[3].command[1] = '\x1b';
+    sent.as.broken.items.holds[3].command[2] = '\xff';
+    read_one(packet_of(&sent));
+    ck_assert_mem_eq(got.as.broken.items.holds[3].command, "c??c", 4);
+    speaks = WIRE_VERSION_OLDEST;
+    read_one(packet_of(&sent));
+    ck_assert_int_eq(got.as.broken.part, MESSAGE_BROKEN_PLAIN);
+    ck_assert_uint_eq(got.as.broken.count, 0);
+    ck_assert_int_eq(got.as.outcome.result, sent.as.outcome.result);
+}
+END_TEST
+
 START_TEST(test_all_kinds_sampled)
 {
     bool seen[MESSAGE_KIND_END] = {false};
@@ -427,7 +460,7 @@ static bool has_optional(void)
     return sent.kind == MESSAGE_RENEW || sent.kind == MESSAGE_RENEW_ACK ||
            sent.kind == MESSAGE_AMEND || sent.kind == MESSAGE_ACQUIRE ||
            sent.kind == MESSAGE_RECALL || sent.kind == MESSAGE_BREAK ||
-           sent.kind == MESSAGE_BREAK_HOLD;
+           sent.kind == MESSAGE_BREAK_HOLD || sent.kind == MESSAGE_BROKEN;
 }
 
 /* Returns how many arrays of the packet may be shorter: the items, a message with an optional
@@ -438,6 +471,7 @@ static size_t flexible_arrays(void)
 
     return 1u + (speaks > WIRE_VERSION_OLDEST && has_optional() ? 1 : 0) +
            (sent.kind == MESSAGE_HELLO || sent.kind == MESSAGE_HELLO_ACK ? 1 : 0) +
+           (speaks > WIRE_VERSION_OLDEST && sent.kind == MESSAGE_BROKEN ? 1 : 0) +
            (value != NULL && value->share_count > 0 ? 1 : 0);
 }
 
@@ -754,6 +788,7 @@ int main(void)
     tcase_add_test(tcase, test_shares);
     tcase_add_test(tcase, test_golden);
     tcase_add_loop_test(tcase, test_bytes_of_all_kinds, 0, 2);
+    tcase_add_test(tcase, test_broken);
     tcase_add_test(tcase, test_all_kinds_sampled);
     tcase_add_test(tcase, test_many);
     tcase_add_test(tcase, test_full);

@@ -294,8 +294,9 @@ static void fill_asking(struct draw *draw, struct message *out)
         out->as.break_lock.now = true;
         out->as.break_lock.version = order(draw);
         out->as.break_lock.user = number(draw, UINT64_C(1) << 32);
+        out->as.break_lock.counts = true;
+        out->as.break_lock.meant = order(draw);
         break;
-    case MESSAGE_BROKEN:
     case MESSAGE_CHECKED:
         agent(draw, &out->as.outcome.agent);
         out->as.outcome.request_id = u64(draw);
@@ -414,7 +415,6 @@ static void fill_plain(struct draw *draw, struct message *out, uint32_t shares)
         break;
     case MESSAGE_BREAK:
     case MESSAGE_BREAK_HOLD:
-    case MESSAGE_BROKEN:
     case MESSAGE_CHECK:
     case MESSAGE_CHECKED:
         fill_asking(draw, out);
@@ -426,6 +426,39 @@ static void fill_plain(struct draw *draw, struct message *out, uint32_t shares)
     default:
         fill_request(draw, out);
         break;
+    }
+}
+
+/* Fills in a BROKEN: a small one with two holds, a large one with as many owners as possible. */
+static void fill_broken(struct draw *draw, struct message *out, uint32_t holds)
+{
+    struct message_broken *broken = &out->as.broken;
+
+    agent(draw, &broken->agent);
+    broken->request_id = u64(draw);
+    broken->result = -(int32_t)number(draw, 99);
+    broken->meant = order(draw);
+    broken->closed_ms = (uint32_t)number(draw, UINT32_MAX);
+    broken->total = (uint32_t)number(draw, UINT32_MAX);
+    broken->part = draw->large ? MESSAGE_BROKEN_OWNERS : MESSAGE_BROKEN_HOLDS;
+    broken->count = (uint8_t)(draw->large ? MESSAGE_SHARES_MAX : holds);
+    if (!draw->large) {
+        agent(draw, &broken->owner);
+    }
+    for (uint32_t i = 0; i < broken->count; i++) {
+        struct message_hold *hold = &broken->items.holds[i];
+
+        if (draw->large) {
+            agent(draw, &broken->items.owners[i]);
+            continue;
+        }
+        hold->pid = i == 0 ? -1 : (int64_t)number(draw, INT32_MAX);
+        hold->uid = i == 0 ? -1 : (int64_t)number(draw, UINT32_MAX);
+        hold->held_ms = i == 0 ? -1 : (int64_t)number(draw, INT64_MAX);
+        hold->token = token(draw);
+        hold->shared = i == 0;
+        hold->command_size = i == 0 ? 0 : 5;
+        memcpy(hold->command, "sleep", hold->command_size);
     }
 }
 
@@ -466,7 +499,7 @@ static const struct shape {
     {MESSAGE_REFUSED, fill_plain, 0, 0},
     {MESSAGE_OWNER, fill_voters, 0, 0},
     {MESSAGE_BREAK_HOLD, fill_plain, 0, 0},
-    {MESSAGE_BROKEN, fill_plain, 0, 0},
+    {MESSAGE_BROKEN, fill_broken, 2, 0},
     {MESSAGE_CHECK, fill_plain, 0, 0},
     {MESSAGE_CHECKED, fill_plain, 0, 0},
     {MESSAGE_HELLO_ACK, fill_plain, 0, 0},
@@ -494,6 +527,11 @@ void wire_sample_older(struct message *message)
         message->as.version.recall = MESSAGE_RECALL_WAITS;
     } else if (message->kind == MESSAGE_BREAK || message->kind == MESSAGE_BREAK_HOLD) {
         message->as.break_lock.user = 0;
+        message->as.break_lock.counts = false;
+        message->as.break_lock.meant = (struct message_order){0, 0};
+    } else if (message->kind == MESSAGE_BROKEN) {
+        size_t newer = offsetof(struct message_broken, part);
+        memset((char *)&message->as + newer, 0, sizeof(message->as) - newer);
     }
 }
 

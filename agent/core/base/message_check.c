@@ -50,6 +50,11 @@ bool order_valid(struct message_order order)
            order.sequence < MESSAGE_SEQUENCE_LIMIT;
 }
 
+static bool order_or_none_valid(struct message_order order)
+{
+    return (order.ballot == 0 && order.sequence == 0) || order_valid(order);
+}
+
 static bool higher_valid(uint64_t higher)
 {
     return higher == 0 || ballot_valid(higher);
@@ -286,13 +291,36 @@ static bool request_valid(const struct message *message)
         return session_valid(&give_back->agent, give_back->epoch) && give_back->name.length > 0 &&
                order_valid(give_back->version) && give_back->token_used < MESSAGE_TOKEN_LIMIT;
     case MESSAGE_BREAK:
-        return agent_name_valid(&broken->agent) && broken->name.length > 0;
+        return agent_name_valid(&broken->agent) && broken->name.length > 0 &&
+               order_or_none_valid(broken->meant);
     case MESSAGE_BREAK_HOLD:
         return agent_name_valid(&broken->agent) && broken->name.length > 0 &&
-               order_valid(broken->version);
+               order_valid(broken->version) && order_or_none_valid(broken->meant);
     default:
         return false;
     }
+}
+
+static bool hold_valid(const struct message_hold *hold)
+{
+    return hold->pid >= -1 && hold->pid <= INT32_MAX && hold->uid >= -1 &&
+           hold->uid <= UINT32_MAX && hold->held_ms >= -1 && hold->token < MESSAGE_TOKEN_LIMIT &&
+           hold->command_size <= MESSAGE_COMMAND_MAX;
+}
+
+static bool broken_valid(const struct message_broken *broken)
+{
+    bool valid = agent_name_valid(&broken->agent) && broken->result <= 0 &&
+                 broken->part < MESSAGE_BROKEN_END && order_or_none_valid(broken->meant) &&
+                 broken->count <= message_broken_most((enum message_broken_part)broken->part) &&
+                 (broken->part == MESSAGE_BROKEN_HOLDS) == (broken->owner.length > 0) &&
+                 (broken->owner.length == 0 || agent_name_valid(&broken->owner)) &&
+                 (broken->part != MESSAGE_BROKEN_HOLDS || broken->total >= broken->count);
+    for (uint32_t i = 0; valid && i < broken->count; i++) {
+        valid = broken->part == MESSAGE_BROKEN_OWNERS ? agent_name_valid(&broken->items.owners[i])
+                                                      : hold_valid(&broken->items.holds[i]);
+    }
+    return valid;
 }
 
 static bool answer_valid(const struct message *message)
@@ -323,6 +351,7 @@ static bool answer_valid(const struct message *message)
                refused->reason < MESSAGE_REFUSED_END &&
                (refused->owner.length == 0 || agent_name_valid(&refused->owner));
     case MESSAGE_BROKEN:
+        return broken_valid(&message->as.broken);
     case MESSAGE_CHECKED:
         return agent_name_valid(&outcome->agent) && outcome->result <= 0;
     case MESSAGE_CHECK:

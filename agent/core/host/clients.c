@@ -322,6 +322,13 @@ void client_reply(struct host *host, uint32_t client, const struct hfi_frame *fr
     }
     size_t size = hfi_frame_encode(frame, actions->output + actions->output_used,
                                    actions->output_size - actions->output_used);
+    client_reply_written(host, client, size, actions);
+}
+
+void client_reply_written(struct host *host, uint32_t client, size_t size,
+                          struct host_actions *actions)
+{
+    const struct client *who = &host->clients->table[client];
     HF_CHECK(size > 0);
     struct host_action *action = hub_emit(actions, HOST_REPLY);
     action->client = who->id;

@@ -103,6 +103,9 @@ uint64_t client_region_request(const struct host *host, uint32_t client);
 /* Encodes and queues a frame for a connected client. */
 void client_reply(struct host *host, uint32_t client, const struct hfi_frame *frame,
                   struct host_actions *actions);
+/* Queues a frame that the caller has written into the unused part of the output. */
+void client_reply_written(struct host *host, uint32_t client, size_t size,
+                          struct host_actions *actions);
 void client_reply_done(struct host *host, uint32_t client, uint64_t request, int32_t error,
                        struct host_actions *actions);
 /* Asks the client to look at its holds (POKE), if it wants events. */

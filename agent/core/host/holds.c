@@ -116,7 +116,8 @@ static void closing_begin(struct host *host, struct lock_ref at, int64_t until_n
     }
 }
 
-static void evict(struct host *host, struct lock_ref at, uint32_t holder, uint64_t token,
+/* Returns whether a hold ended. */
+static bool evict(struct host *host, struct lock_ref at, uint32_t holder, uint64_t token,
                   uint32_t delay_ms, const struct cause *cause, struct host_actions *actions)
 {
     const struct hfi_ending ending = ending_of(host, cause);
@@ -126,7 +127,7 @@ static void evict(struct host *host, struct lock_ref at, uint32_t holder, uint64
         /* The hold ended by itself. hfi_evict() may have written a closing time into the region;
          * lock_write_closing() writes the agent's own number again. */
         lock_write_closing(host, at);
-        return;
+        return false;
     }
     closing_begin(host, at, until_ns);
     uint32_t handle = handle_of(host, at, holder);
@@ -138,22 +139,24 @@ static void evict(struct host *host, struct lock_ref at, uint32_t holder, uint64
         client_poke(host, client);
     }
     watch_changed(host, at);
+    return true;
 }
 
 void hold_evict(struct host *host, struct lock_ref at, uint32_t holder, uint64_t token,
                 uint32_t delay_ms, enum host_loss why, struct host_actions *actions)
 {
-    evict(host, at, holder, token, delay_ms, &(struct cause){.why = why}, actions);
+    (void)evict(host, at, holder, token, delay_ms, &(struct cause){.why = why}, actions);
 }
 
-void hold_break(struct host *host, struct lock_ref at, uint32_t holder, uint64_t token,
+bool hold_break(struct host *host, struct lock_ref at, uint32_t holder, uint64_t token,
                 uint32_t delay_ms, const struct hold_breaker *by, struct host_actions *actions)
 {
     const struct cause cause = {.why = HOST_LOSS_BREAK, .by = by};
-    evict(host, at, holder, token, delay_ms, &cause, actions);
+    return evict(host, at, holder, token, delay_ms, &cause, actions);
 }
 
-static void evict_reader(struct host *host, struct lock_ref at, uint32_t seat, uint64_t cell,
+/* Returns whether a hold ended. */
+static bool evict_reader(struct host *host, struct lock_ref at, uint32_t seat, uint64_t cell,
                          uint32_t delay_ms, const struct cause *cause, struct host_actions *actions)
 {
     const struct hfi_ending ending = ending_of(host, cause);
@@ -161,7 +164,7 @@ static void evict_reader(struct host *host, struct lock_ref at, uint32_t seat, u
     int64_t until_ns = closing_end(host, at, delay_ms);
     uint64_t reader = atomic_load(&shared->reader);
     if (!(reader & HFI_CELL_COUNT) || (cell && reader != cell)) {
-        return;
+        return false;
     }
     hfi_ending_note_reader(space_region(host, at.space), at.slot, seat, reader, &ending);
     bool evicted = hfi_evict_reader(lock_actor(host, at), at.slot, seat, reader, until_ns);
@@ -170,7 +173,7 @@ static void evict_reader(struct host *host, struct lock_ref at, uint32_t seat, u
         closing_begin(host, at, until_ns);
     }
     if (!evicted) {
-        return;
+        return false;
     }
     polled_attend(host, at); /* a writer may have waited for this reader only */
     log_loss(host, at, cause, 0, delay_ms, actions);
@@ -179,19 +182,20 @@ static void evict_reader(struct host *host, struct lock_ref at, uint32_t seat, u
         client_poke(host, client);
     }
     watch_changed(host, at);
+    return true;
 }
 
 void hold_evict_reader(struct host *host, struct lock_ref at, uint32_t seat, uint64_t cell,
                        uint32_t delay_ms, enum host_loss why, struct host_actions *actions)
 {
-    evict_reader(host, at, seat, cell, delay_ms, &(struct cause){.why = why}, actions);
+    (void)evict_reader(host, at, seat, cell, delay_ms, &(struct cause){.why = why}, actions);
 }
 
-void hold_break_reader(struct host *host, struct lock_ref at, uint32_t seat, uint32_t delay_ms,
+bool hold_break_reader(struct host *host, struct lock_ref at, uint32_t seat, uint32_t delay_ms,
                        const struct hold_breaker *by, struct host_actions *actions)
 {
     const struct cause cause = {.why = HOST_LOSS_BREAK, .by = by};
-    evict_reader(host, at, seat, 0, delay_ms, &cause, actions);
+    return evict_reader(host, at, seat, 0, delay_ms, &cause, actions);
 }
 
 bool hold_use_up(struct host *host, struct lock_ref at, const struct hfi_range *range,

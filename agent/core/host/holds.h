@@ -36,10 +36,11 @@ void hold_evict(struct host *host, struct lock_ref at, uint32_t holder, uint64_t
  * delay_ms (0: it does not close). */
 void hold_evict_reader(struct host *host, struct lock_ref at, uint32_t seat, uint64_t cell,
                        uint32_t delay_ms, enum host_loss why, struct host_actions *actions);
-/* Do what hold_evict() and hold_evict_reader() (with cell 0) do, for an administrator's break. */
-void hold_break(struct host *host, struct lock_ref at, uint32_t holder, uint64_t token,
+/* Do what hold_evict() and hold_evict_reader() (with cell 0) do, for an administrator's break. They
+ * return whether they ended a hold. */
+bool hold_break(struct host *host, struct lock_ref at, uint32_t holder, uint64_t token,
                 uint32_t delay_ms, const struct hold_breaker *by, struct host_actions *actions);
-void hold_break_reader(struct host *host, struct lock_ref at, uint32_t seat, uint32_t delay_ms,
+bool hold_break_reader(struct host *host, struct lock_ref at, uint32_t seat, uint32_t delay_ms,
                        const struct hold_breaker *by, struct host_actions *actions);
 /* If the word's token is outside `range`: marks all tokens of the range as used, and closes the
  * lock for delay_ms behind the holder that the word names. Returns false if it changed nothing. */

@@ -4,6 +4,7 @@
 #include "adoption.h"
 #include "answers.h"
 #include "attend.h"
+#include "breaks.h"
 #include "burials.h"
 #include "clients.h"
 #include "delays.h"
@@ -29,6 +30,7 @@
 #include "seats.h"
 #include "slots.h"
 #include "spaces.h"
+#include "tally.h"
 #include "watches.h"
 #include "words.h"
 
@@ -58,6 +60,8 @@ static struct host *lay_out(struct arena *arena, const struct host_config *confi
     into->listing = listing_lay_out(arena, config);
     into->publish = publish_lay_out(arena, config);
     into->remote = remote_lay_out(arena);
+    into->tallies = tallies_lay_out(arena, REMOTE_TALLIES);
+    into->breaks = breaks_lay_out(arena);
     into->delays = delays_lay_out(arena);
     into->seats = seats_lay_out(arena, config);
     into->ringing = ringing_lay_out(arena);

@@ -10,7 +10,8 @@
  * lint checks that. The modules from the top down:
  *
  *   host                                          steps, timers, dispatch
- *   adoption regions opens remote repair answers  each changes locks for a reason of its own
+ *   adoption regions opens remote breaks repair answers
+ *                                                 each changes locks for a reason of its own
  *   burials lease                                 the ends of handles, clients and sessions
  *   attend                                        what the agent does when it looks at a lock
  *   grants limits words                           a lock's grant, its limited holds, its word
@@ -19,7 +20,7 @@
  *   locks seats clients ringing routes ids listing spaces
  *
  * The modules look, merge, publish, inspect, overview, survey and invariants stand beside these and
- * decide nothing.
+ * decide nothing. The module tally counts what other hosts answer to a break.
  *
  * The quorum core has a header reactions.h for calls that go up. The host core needs none, because
  * one call goes up: ringing looks at a lock by attend_lock(), which host.c hands to ringing_work().
@@ -107,6 +108,8 @@ struct host {
     struct listing *listing;
     struct publish *publish;
     struct watches *watches;
+    struct breaks *breaks;
+    struct tallies *tallies;
     struct remote *remote;
     struct delays *delays;
     struct requests *requests;

@@ -61,13 +61,7 @@ void inspect_list(struct host *host, uint32_t client, const struct hfi_frame *fr
     } else {
         more = list_page(host, client, &frame->list, &builder);
     }
-    size_t size = hfi_listed_finish(&builder, more);
-    struct host_action *action = hub_emit(actions, HOST_REPLY);
-    action->client = client_id(host, client);
-    action->connection = client_connection(host, client);
-    action->as.reply.offset = (uint32_t)actions->output_used;
-    action->as.reply.size = (uint32_t)size;
-    actions->output_used += size;
+    client_reply_written(host, client, hfi_listed_finish(&builder, more), actions);
 }
 
 static void count_locks(const struct host *host, uint32_t client, struct hfi_stated *out)

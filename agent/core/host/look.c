@@ -8,8 +8,8 @@
 #include "seats.h"
 #include "spaces.h"
 
-static void fill_party(const struct host *host, struct lock_ref at, uint32_t holder, uint32_t seat,
-                       struct hfi_party_frame *out)
+void look_holder(const struct host *host, struct lock_ref at, uint32_t holder, uint32_t seat,
+                 struct hfi_party_frame *out)
 {
     const struct message_agent *agent = &host->config.agent;
     uint32_t client = client_of_id(host, holder);
@@ -53,8 +53,8 @@ static uint32_t fill_readers(const struct host *host, struct lock_ref at, uint64
             continue;
         }
         if (count < room) {
-            fill_party(host, at, seat_holder(host, at.space, walk.seat), walk.seat,
-                       &parties[count]);
+            look_holder(host, at, seat_holder(host, at.space, walk.seat), walk.seat,
+                        &parties[count]);
             parties[count].mode = HF_SHARED;
             parties[count].token = token;
         }
@@ -94,7 +94,7 @@ void look_lock(const struct host *host, struct lock_ref at, struct hfi_lock_fram
                     (atomic_load(&hfi_seat(region, holder_seat)->reader) & HFI_CELL_COUNT);
     bool apart = holder && (!readers || upgrades);
     if (apart && used < HFI_FRAME_PARTIES_MAX) {
-        fill_party(host, at, holder, holder_seat, &parties[used]);
+        look_holder(host, at, holder, holder_seat, &parties[used]);
         parties[used].token = readers ? 0 : token;
         parties[used].elapsed_ns = look_elapsed_ns(host->now_ns,
                                                    atomic_load(&region->slots[at.slot].since));
@@ -107,7 +107,7 @@ void look_lock(const struct host *host, struct lock_ref at, struct hfi_lock_fram
     for (size_t i = 0; i < known && used < HFI_FRAME_PARTIES_MAX; i++) {
         uint32_t id = seat_holder(host, at.space, seats[i]);
         if (id != 0 && !(apart && id == holder)) {
-            fill_party(host, at, id, seats[i], &parties[used]);
+            look_holder(host, at, id, seats[i], &parties[used]);
             uint64_t wait = atomic_load(hfi_seat_wait(region, seats[i]));
             parties[used].mode = wait & HFI_WAIT_SHARED ? HF_SHARED : HF_EXCLUSIVE;
             parties[used].remaining_ns = -1;

@@ -2,6 +2,7 @@
 #include "remote.h"
 
 #include "attend.h"
+#include "breaks.h"
 #include "clients.h"
 #include "grants.h"
 #include "handles.h"
@@ -11,15 +12,15 @@
 #include "routes.h"
 #include "seats.h"
 #include "spaces.h"
-#include "watches.h"
+#include "tally.h"
 
 enum {
     CHECK_TIMEOUT_MS = 1000,
     BREAK_TIMEOUT_MS = 2000,
     ASK_PAUSE_MS = 300,
     OUTCOME_ID = 0xffff, /* the low 16 bits of every question's id; no request has this index */
-    QUESTIONS_MAX = 128, /* one user other than root may have half of them */
-    BROKEN_MAX = 64,
+    QUESTIONS_MAX = REMOTE_QUESTIONS_MAX,
+    OWN_TALLY = REMOTE_QUESTIONS_MAX, /* of a break that needs no question */
 };
 
 /* A question of this host to another host, on behalf of a client that waits for the answer. */
@@ -40,19 +41,9 @@ struct question {
     } as;
 };
 
-/* A break that this host has done. It is noted so that a repeated message does not break the next
- * hold too. */
-struct break_done {
-    uint64_t id;
-    struct message_agent agent;
-    int32_t result;
-};
-
 struct remote {
     struct question questions[QUESTIONS_MAX];
     uint32_t question_count;
-    uint32_t broken_next;
-    struct break_done broken[BROKEN_MAX];
 };
 
 struct remote *remote_lay_out(struct arena *arena)
@@ -77,6 +68,12 @@ static uint8_t relay_to(const struct host *host, const struct message_agent *age
     return HOST_NO_RELAY;
 }
 
+/* Returns the question's index, which is also that of its tally. */
+static uint32_t question_index(const struct host *host, const struct question *question)
+{
+    return (uint32_t)(question - host->remote->questions);
+}
+
 static void question_send(struct host *host, struct question *question,
                           struct host_actions *actions)
 {
@@ -91,8 +88,10 @@ static void question_send(struct host *host, struct question *question,
         const struct message_name *name = &question->as.break_lock.name;
         struct route route = route_choose(host, names_partition(name->bytes, name->length),
                                           question->tries, question->tries / 3);
-        hub_send(actions, MESSAGE_BREAK, route.to, route.relay)->as.break_lock =
-            question->as.break_lock;
+        struct message_break *breaking =
+            &hub_send(actions, MESSAGE_BREAK, route.to, route.relay)->as.break_lock;
+        *breaking = question->as.break_lock;
+        breaking->meant = tally_meant(host, question_index(host, question));
     }
     question->tries++;
     question->due_ns = host->now_ns + ASK_PAUSE_MS * MS;
@@ -139,12 +138,18 @@ static struct question *question_new(struct host *host, uint32_t client, uint64_
     return NULL;
 }
 
+/* Answers the question's client: of a CHECK with `result`, of a BREAK with what the tally says. */
 static void question_end(struct host *host, struct question *question, int32_t result,
                          struct host_actions *actions)
 {
     uint32_t client = client_of_id(host, question->client);
-    if (client != NONE && client_connection(host, client) == question->connection) {
-        client_reply_done(host, client, question->request, result, actions);
+    if (client != NONE && (client_flags(host, client) & CLIENT_CONNECTED) &&
+        client_connection(host, client) == question->connection) {
+        if (question->kind == MESSAGE_BREAK) {
+            tally_reply(host, question_index(host, question), client, question->request, actions);
+        } else {
+            client_reply_done(host, client, question->request, result, actions);
+        }
     }
     question->id = 0;
     host->remote->question_count--;
@@ -165,12 +170,12 @@ void remote_tick(struct host *host, struct host_actions *actions)
 {
     for (uint32_t i = 0; host->remote->question_count > 0 && i < QUESTIONS_MAX; i++) {
         struct question *question = &host->remote->questions[i];
-        if (question->id == 0 || question->due_ns > host->now_ns || !hub_has_room(actions)) {
+        if (question->id == 0 || question->due_ns > host->now_ns || !hub_has_room(actions) ||
+            !tally_has_room(actions)) {
             continue;
         }
         if (question->end_ns <= host->now_ns) {
-            question_end(host, question,
-                         question->kind == MESSAGE_CHECK ? HF_EUNKNOWN : HF_ETIMEDOUT, actions);
+            question_end(host, question, HF_EUNKNOWN, actions);
         } else {
             question_send(host, question, actions);
         }
@@ -268,44 +273,6 @@ static void check_asked(struct host *host, const struct message *message,
 
 /* ---- an administrator's break ---- */
 
-/* Ends every hold of the lock on this host. Returns HF_EFULL if one step cannot end all of them.
- * The administrator then has to break the lock again. */
-static int32_t break_here(struct host *host, struct lock_ref at, bool now,
-                          const struct hold_breaker *by, struct host_actions *actions)
-{
-    repair_lock(host, at, actions);
-    uint64_t word = atomic_load(lock_word(host, at));
-    uint32_t holder = hfi_word_holder(word);
-    uint32_t handle = holder != 0 ? handle_of(host, at, holder) : NONE;
-    if (handle != NONE && handle_seat(host, handle) != HFI_SEAT_NONE) {
-        /* If the holder's seat still waits, the process has not noticed that it holds the lock, and
-         * may never do so. Without this call it would become the next holder again. */
-        hfi_bury_waiter(lock_actor(host, at), handle_seat(host, handle));
-    }
-    if (holder != 0 && holder != HFI_HOLDER_AGENT) {
-        hold_break(host, at, holder, word & HFI_W_TOKEN, now ? 0 : hold_delay_ms(host, at, holder),
-                   by, actions);
-    }
-    struct seat_walk walk = seats_of(host, at);
-    while (seats_next(&walk)) {
-        uint32_t id = seat_holder(host, at.space, walk.seat);
-        if (!hub_has_room(actions)) {
-            return HF_EFULL; /* there are more readers than one step can end */
-        }
-        if (id != 0) {
-            hold_break_reader(host, at, walk.seat, now ? 0 : hold_delay_ms(host, at, id), by,
-                              actions);
-        }
-    }
-    if (now && (atomic_load(lock_word(host, at)) & HFI_W_CLOSED)) {
-        lock_close_and_write(host, at, 0);
-        hfi_open(lock_actor(host, at), at.slot);
-        watch_changed(host, at);
-    }
-    attend_lock(host, at, actions);
-    return 0;
-}
-
 int32_t remote_break(struct host *host, uint32_t client, const struct hfi_frame *frame,
                      struct host_actions *actions)
 {
@@ -326,7 +293,12 @@ int32_t remote_break(struct host *host, uint32_t client, const struct hfi_frame 
         repair_lock(host, at, actions); /* a hold that the region shows may be rubbish */
         if (lock_is_granted(host, at) && lock_mode(host, at) == HFI_GRANT_EXCLUSIVE) {
             /* an exclusive grant is here, so no other host has the lock */
-            return break_here(host, at, now, &by, actions);
+            struct message_broken broken;
+            break_here(host, at, now, &by, &broken, actions);
+            tally_begin(host, OWN_TALLY);
+            tally_note_own(host, OWN_TALLY, &broken);
+            tally_reply(host, OWN_TALLY, client, frame->request, actions);
+            return REMOTE_ANSWERS_LATER;
         }
     }
     struct question *question = question_new(host, client, frame->request, MESSAGE_BREAK,
@@ -338,53 +310,27 @@ int32_t remote_break(struct host *host, uint32_t client, const struct hfi_frame 
     breaking->agent = host->config.agent;
     breaking->request_id = question->id;
     breaking->now = now;
+    breaking->counts = true;
     breaking->user = by.uid >= 0 && by.uid <= UINT32_MAX ? (uint64_t)by.uid + 1 : 0;
     message_name_set(&breaking->name, name->bytes, name->size);
+    tally_begin(host, question_index(host, question));
     question_send(host, question, actions);
     return REMOTE_ANSWERS_LATER;
 }
 
-/* Returns whether the lock has the grant of that version. Which grant an ADOPTED lock has is not
- * known yet, but it can only be the grant that the lock had before this agent. So the break applies
- * to it. */
-static bool is_meant(const struct host *host, struct lock_ref at, struct message_order version)
-{
-    return lock_state(host, at) == LOCK_ADOPTED ||
-           (lock_is_granted(host, at) && message_order_equal(lock_version(host, at), version));
-}
-
-static void break_asked(struct host *host, const struct message *message,
-                        struct host_actions *actions)
+static void break_arrived(struct host *host, const struct message *message,
+                          struct host_actions *actions)
 {
     const struct message_break *breaking = &message->as.break_lock;
-    struct break_done *broken = NULL;
-    if (space_bars_name(host, &breaking->name)) {
-        return; /* the coordinator or the client asks again */
-    }
-    for (uint32_t i = 0; broken == NULL && i < BROKEN_MAX; i++) {
-        if (host->remote->broken[i].id == breaking->request_id &&
-            memcmp(&host->remote->broken[i].agent, &breaking->agent, sizeof(breaking->agent)) ==
-                0) {
-            broken = &host->remote->broken[i];
-        }
-    }
-    if (broken == NULL) {
-        struct lock_ref at = {0};
-        broken = &host->remote->broken[host->remote->broken_next++ % BROKEN_MAX];
-        *broken = (struct break_done){.id = breaking->request_id, .agent = breaking->agent};
-        if (lock_find(host, breaking->name.bytes, breaking->name.length, &at) &&
-            is_meant(host, at, breaking->version)) {
-            const struct hold_breaker by = {.agent = breaking->agent,
-                                            .uid = (int64_t)breaking->user - 1};
-            broken->result = break_here(host, at, breaking->now, &by, actions);
-        }
+    struct message_broken broken;
+    if (!break_asked(host, breaking, &broken, actions)) {
+        return;
     }
     uint8_t relay = message->relayed ? relay_to(host, &breaking->agent, 0) : HOST_NO_RELAY;
     struct message *answer = hub_send(actions, MESSAGE_BROKEN, HOST_TO_AGENT, relay);
     answer->to = breaking->agent;
-    answer->as.outcome.agent = breaking->agent;
-    answer->as.outcome.request_id = breaking->request_id;
-    answer->as.outcome.result = broken->result;
+    memcpy(&answer->as.broken, &broken,
+           (size_t)(message_broken_end(&broken) - (const char *)&broken));
 }
 
 int32_t remote_recall(struct host *host, uint32_t client, const struct hfi_text *name,
@@ -405,33 +351,51 @@ int32_t remote_recall(struct host *host, uint32_t client, const struct hfi_text 
 
 /* ---- messages ---- */
 
-/* Returns whether the sender may answer the question. The sender has to be checked, because
- * questions are numbered one after the other, so an agent can guess the numbers of other questions.
- * A CHECKED comes from the agent that was asked. If the question was repeated, the CHECKED may also
- * be passed on by a voter. A BROKEN may come from any agent, because only the coordinator knows who
- * owns the lock. */
+/* Returns whether the sender may answer the check. The sender has to be checked, because questions
+ * are numbered one after the other, so an agent can guess the numbers of other questions. A CHECKED
+ * comes from the agent that was asked. If the question was repeated, the CHECKED may also be passed
+ * on by a voter. */
 static bool may_answer(const struct host *host, const struct question *question,
                        const struct message *message)
 {
-    return question->kind == MESSAGE_BREAK ||
-           (message->relayed
-                ? question->tries > 1 && route_voter(host, &message->from) != NONE
-                : memcmp(&message->from, &question->holder, sizeof(message->from)) == 0);
+    return message->relayed ? question->tries > 1 && route_voter(host, &message->from) != NONE
+                            : memcmp(&message->from, &question->holder, sizeof(message->from)) == 0;
 }
 
-static void answered(struct host *host, const struct message *message, enum message_kind kind,
-                     struct host_actions *actions)
+/* Returns the question that the message answers; NULL: none. CHECKED and BROKEN begin with the same
+ * members. */
+static struct question *question_of(struct host *host, const struct message *message,
+                                    enum message_kind kind)
 {
     const struct message_outcome *outcome = &message->as.outcome;
     for (uint32_t i = 0; host->remote->question_count > 0 && i < QUESTIONS_MAX; i++) {
         struct question *question = &host->remote->questions[i];
         if (question->id != 0 && question->id == outcome->request_id && question->kind == kind &&
-            memcmp(&outcome->agent, &host->config.agent, sizeof(outcome->agent)) == 0 &&
-            may_answer(host, question, message)) {
-            bool known = outcome->result <= 0 && outcome->result >= HF_EUNKNOWN;
-            question_end(host, question, known ? outcome->result : HF_EPROTO, actions);
-            return;
+            memcmp(&outcome->agent, &host->config.agent, sizeof(outcome->agent)) == 0) {
+            return question;
         }
+    }
+    return NULL;
+}
+
+static void checked_arrived(struct host *host, const struct message *message,
+                            struct host_actions *actions)
+{
+    struct question *question = question_of(host, message, MESSAGE_CHECK);
+    int32_t result = message->as.outcome.result;
+    if (question != NULL && may_answer(host, question, message)) {
+        bool known = result <= 0 && result >= HF_EUNKNOWN;
+        question_end(host, question, known ? result : HF_EPROTO, actions);
+    }
+}
+
+static void broken_arrived(struct host *host, const struct message *message,
+                           struct host_actions *actions)
+{
+    struct question *question = question_of(host, message, MESSAGE_BREAK);
+    if (question != NULL && tally_note(host, question_index(host, question), message) &&
+        tally_is_whole(host, question_index(host, question))) {
+        question_end(host, question, 0, actions);
     }
 }
 
@@ -442,13 +406,13 @@ bool remote_message(struct host *host, const struct message *message, struct hos
         check_asked(host, message, actions);
         return true;
     case MESSAGE_CHECKED:
-        answered(host, message, MESSAGE_CHECK, actions);
+        checked_arrived(host, message, actions);
         return true;
     case MESSAGE_BREAK_HOLD:
-        break_asked(host, message, actions);
+        break_arrived(host, message, actions);
         return true;
     case MESSAGE_BROKEN:
-        answered(host, message, MESSAGE_BREAK, actions);
+        broken_arrived(host, message, actions);
         return true;
     default:
         return false;

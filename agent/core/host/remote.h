@@ -4,13 +4,10 @@
  *
  * A sequencer names its holder's host, and that host is asked (CHECK, CHECKED). A break of a lock
  * that this host does not have goes to the coordinator, which passes it to every owner (BREAK,
- * BREAK_HOLD, BROKEN). Only the client's own host checks the client's rights, because the hosts of
- * a cell trust each other.
+ * BREAK_HOLD, BROKEN), and every owner answers (tally.h). Only the client's own host checks the
+ * client's rights, because the hosts of a cell trust each other. breaks.h says what an owner does.
  *
- * Messages get lost, so a question is repeated until it is answered or its time is over. A repeated
- * break must not end the next hold too: this host remembers the latest breaks by their ids, and
- * gives the same answer again. A late break must not end a later hold either: it names a version,
- * and ends no hold under another grant.
+ * Messages get lost, so a question is repeated until it is answered or its time is over.
  *
  * Invariant: one user other than root has at most half of the questions.
  */
@@ -22,8 +19,13 @@
 
 struct remote;
 
-/* A result in place of an error: the client's request is answered later. */
-enum { REMOTE_ANSWERS_LATER = 1 };
+enum {
+    /* a result in place of an error: the client's request is answered later, or already */
+    REMOTE_ANSWERS_LATER = 1,
+    REMOTE_QUESTIONS_MAX = 128, /* one user other than root may have half of them */
+    /* each question may be a break; one tally more is for breaks that need no question */
+    REMOTE_TALLIES = REMOTE_QUESTIONS_MAX + 1,
+};
 
 struct remote *remote_lay_out(struct arena *arena);
 

@@ -85,14 +85,12 @@ static void answer_given_back(struct quorum *quorum, const struct queued_request
     given->version = request->version;
 }
 
-/* Carries out a break for one owner. Returns false if the owner's session has ended; otherwise
- * sends the owner BREAK_HOLD. */
-static bool notify_owner_to_break(struct quorum *quorum, const struct queued_request *request,
-                                  const struct message_name *name, const struct share *owner)
+/* ---- breaks ---- */
+
+static void notify_owner_to_break(struct quorum *quorum, const struct queued_request *request,
+                                  const struct message_name *name, const struct share *owner,
+                                  struct message_order meant)
 {
-    if (sessions_has_ended(quorum, owner->agent, owner->epoch)) {
-        return false; /* the lock-delay of that session runs already */
-    }
     struct message_break *hold =
         &step_send_by(quorum, owner->agent, ACTION_NO_RELAY, MESSAGE_BREAK_HOLD)->as.break_lock;
     hold->agent = *agents_name(quorum, request->agent);
@@ -101,54 +99,161 @@ static bool notify_owner_to_break(struct quorum *quorum, const struct queued_req
     hold->now = request->mode != 0;
     hold->version = owner->version;
     hold->user = request->token;
+    hold->counts = request->counts;
+    hold->meant = meant;
+}
+
+/* Returns the owners in the value, exclusive or shared. */
+static uint32_t owners_of(struct quorum *quorum, const struct record *value, struct share *owners)
+{
+    if (value->mode == MESSAGE_MODE_EXCLUSIVE) {
+        owners[0] = (struct share){record_version(value), value->epoch, value->owner};
+        return 1;
+    }
+    return record_shares(quorum, value, owners);
+}
+
+/* Returns the entry of the break. The first copy of the request makes the entry, and notes the
+ * owners that the break concerns. If the host already knows up to which version its break concerns
+ * grants, because another voter coordinated before, that version counts. */
+static struct break_forwarded *forwarded(struct quorum *quorum,
+                                         const struct queued_request *request,
+                                         const struct share *owners, uint32_t count, bool *repeated)
+{
+    *repeated = false;
+    for (uint32_t i = 0; i < BROKEN_KEPT; i++) {
+        struct break_forwarded *known = &quorum->queues->broken[i];
+        if (known->id == request->id && known->agent == request->agent && known->id != 0) {
+            *repeated = true;
+            return known;
+        }
+    }
+    struct break_forwarded *made =
+        &quorum->queues->broken[quorum->queues->broken_next++ % BROKEN_KEPT];
+    made->id = request->id;
+    made->agent = request->agent;
+    made->meant = request->version;
+    made->count = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (request->version.ballot == 0 && message_order_before(made->meant, owners[i].version)) {
+            made->meant = owners[i].version;
+        }
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        if (!message_order_before(made->meant, owners[i].version)) {
+            made->owners[made->count++] = owners[i];
+        }
+    }
+    return made;
+}
+
+static bool is_owner(const struct share *owners, uint32_t count, const struct share *share)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (owners[i].agent == share->agent &&
+            message_order_equal(owners[i].version, share->version)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Returns for how long the lock-delays of ended sessions still keep the lock closed. */
+static uint32_t closed_by_expiry_ms(const struct quorum *quorum, const struct record *value,
+                                    const struct share *owners, uint32_t count)
+{
+    int64_t left_ns = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (sessions_has_ended(quorum, owners[i].agent, owners[i].epoch)) {
+            int64_t own_ns = plan_delay_end_ns(quorum, value, owners[i].agent) -
+                             step_now_ns(quorum);
+            left_ns = own_ns > left_ns ? own_ns : left_ns;
+        }
+    }
+    return (uint32_t)((left_ns + MS_NS - 1) / MS_NS);
+}
+
+/* Begins the BROKEN that names the owners which this voter asks. */
+static struct message_broken *
+name_owners(struct quorum *quorum, const struct queued_request *request, struct message_order meant)
+{
+    struct message_broken *broken = &answer(quorum, request, MESSAGE_BROKEN)->as.broken;
+    broken->agent = *agents_name(quorum, request->agent);
+    broken->request_id = request->id;
+    broken->part = MESSAGE_BROKEN_OWNERS;
+    broken->meant = meant;
+    return broken;
+}
+
+/* Sends BREAK_HOLD to one owner, and notes the owner's name for the host. An owner whose session
+ * has ended gets nothing, because the lock-delay of that session runs already. Returns false
+ * then. */
+static bool ask_owner(struct quorum *quorum, const struct queued_request *request,
+                      const struct message_name *name, const struct share *owner,
+                      struct message_order meant, struct message_broken *named)
+{
+    if (sessions_has_ended(quorum, owner->agent, owner->epoch)) {
+        return false;
+    }
+    notify_owner_to_break(quorum, request, name, owner, meant);
+    if (named != NULL) {
+        named->items.owners[named->count++] = *agents_name(quorum, owner->agent);
+    }
     return true;
 }
 
-/* Returns the version up to which a break concerns grants. A client repeats its break until the
- * outcome arrives, and meanwhile the lock may have a new owner that the break does not concern. So
- * the first copy of the request notes the grants that exist then. */
-static struct message_order meant_by(struct quorum *quorum, const struct queued_request *request,
-                                     const struct share *owners, uint32_t count)
+/* Asks for the end of the owners' sessions. An owner that has not answered the first copy of the
+ * break may be gone for good, and its session ends only if a voter asks for that. */
+static void want_ends(struct quorum *quorum, const struct share *owners, uint32_t count,
+                      struct message_order meant)
 {
-    for (uint32_t i = 0; i < BROKEN_KEPT; i++) {
-        const struct break_forwarded *broken = &quorum->queues->broken[i];
-        if (broken->id == request->id && broken->agent == request->agent && broken->id != 0) {
-            return broken->version;
-        }
-    }
-    struct break_forwarded *broken =
-        &quorum->queues->broken[quorum->queues->broken_next++ % BROKEN_KEPT];
-    *broken = (struct break_forwarded){.id = request->id, .agent = request->agent};
     for (uint32_t i = 0; i < count; i++) {
-        if (message_order_before(broken->version, owners[i].version)) {
-            broken->version = owners[i].version;
+        if (!message_order_before(meant, owners[i].version)) {
+            sessions_want_end(quorum, owners[i].agent, owners[i].epoch, false);
         }
     }
-    return broken->version;
 }
 
-/* Sends BREAK_HOLD to every owner that the break concerns. These owners answer the client. If there
- * is no such owner, reports the break as done. */
+/*
+ * Sends BREAK_HOLD to every owner that the break concerns. These owners answer the host, and a
+ * BROKEN tells the host which owners they are: first those that have their grants, `total` in
+ * number; then those that have given them back since the break came, which may still report what
+ * they ended.
+ *
+ * A host of an earlier release takes the first answer for the outcome. It gets no names, and is
+ * answered from here only if there is no owner to ask.
+ */
 static void answer_break(struct quorum *quorum, const struct queued_request *request,
                          const struct message_name *name, const struct record *value)
 {
     struct share owners[MESSAGE_SHARES_MAX];
-    uint32_t count = record_shares(quorum, value, owners);
-    bool notified = false;
-    if (value->mode == MESSAGE_MODE_EXCLUSIVE) {
-        owners[0] = (struct share){record_version(value), value->epoch, value->owner};
-        count = 1;
-    }
-    struct message_order meant = meant_by(quorum, request, owners, count);
+    uint32_t count = owners_of(quorum, value, owners);
+    bool repeated = false;
+    uint32_t asked = 0;
+    const struct break_forwarded *entry = forwarded(quorum, request, owners, count, &repeated);
+    struct message_broken *named = request->counts ? name_owners(quorum, request, entry->meant)
+                                                   : NULL;
     for (uint32_t i = 0; i < count; i++) {
-        bool newer = message_order_before(meant, owners[i].version);
-        notified = (!newer && notify_owner_to_break(quorum, request, name, &owners[i])) || notified;
+        asked += !message_order_before(entry->meant, owners[i].version) &&
+                 ask_owner(quorum, request, name, &owners[i], entry->meant, named);
     }
-    if (!notified) {
+    if (named != NULL) {
+        named->total = asked;
+        named->closed_ms = closed_by_expiry_ms(quorum, value, owners, count);
+    } else if (asked == 0) {
         struct message_outcome *outcome = &answer(quorum, request, MESSAGE_BROKEN)->as.outcome;
         outcome->agent = *agents_name(quorum, request->agent);
         outcome->request_id = request->id;
         outcome->result = 0;
+    }
+    for (uint32_t i = 0; named != NULL && named->count < MESSAGE_SHARES_MAX && i < entry->count;
+         i++) {
+        if (!is_owner(owners, count, &entry->owners[i])) {
+            (void)ask_owner(quorum, request, name, &entry->owners[i], entry->meant, named);
+        }
+    }
+    if (repeated) {
+        want_ends(quorum, owners, count, entry->meant);
     }
 }
 

@@ -81,7 +81,7 @@ struct queued_request {
     uint64_t probe;     /* ACQUIRE with tries: the number of its first probe; 0: none yet */
     uint32_t waited_ms; /* ACQUIRE: as the request's newest copy reports it */
     struct message_order version; /* ACQUIRE: the grant that this process last proposed for the
-                                   * request */
+                                   * request; BREAK: meant, as in struct message_break */
     uint64_t token; /* AMEND: token_last, or token_used; GIVE_BACK: token_used; BREAK: user */
     uint16_t agent;
     uint16_t lock_delay_ms;
@@ -96,13 +96,18 @@ struct queued_request {
     bool again;      /* ACQUIRE: the request was answered before, see queues_answered.c */
     bool fresh;      /* ACQUIRE with a grant: the grant was made for this request */
     bool has_used;   /* AMEND: token is token_used */
+    bool counts;     /* BREAK: the host counts the owners' answers */
 };
 
-/* A break that was passed on to the owners. The break concerns only grants up to `version`. */
+/* A break that was passed on to the owners of that time. A host repeats its break until every owner
+ * has answered. Meanwhile an owner may give its grant back, and the lock may have a new owner that
+ * the break does not concern. */
 struct break_forwarded {
-    uint64_t id; /* the request's id; 0: the entry is free */
-    struct message_order version;
+    uint64_t id;                /* the request's id; 0: the entry is free */
+    struct message_order meant; /* the break concerns grants up to this version */
     uint16_t agent;
+    uint16_t count;
+    struct share owners[MESSAGE_SHARES_MAX];
 };
 
 /* A name for which an upgrade was refused and idle shares were recalled. Two names with the same

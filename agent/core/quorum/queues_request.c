@@ -53,6 +53,8 @@ static void read_request(const struct quorum *quorum, const struct message *mess
         request->id = broken->request_id;
         request->mode = broken->now;
         request->token = broken->user;
+        request->counts = broken->counts;
+        request->version = broken->meant;
     } else {
         const struct message_give_back *give_back = &message->as.give_back;
         *who = &give_back->agent;

@@ -17,7 +17,8 @@
  *   LIST, SHOW                            LISTED: a page of locks
  *   STATUS                                STATED
  *   FACTS                                 TOLD: facts for `holdfast doctor`
- *   BREAK, RECALL                         DONE
+ *   BREAK                                 BROKEN: the holds that ended
+ *   RECALL                                DONE
  *   WATCH                                 DONE, then CHANGED ... (unasked)
  *   UNWATCH (ends a WATCH)                DONE, and no more CHANGED of it
  *   EVENTS (wants POKE)                   DONE, then POKE (unasked): look at your holds
@@ -42,12 +43,14 @@
 
 enum {
     /* raise it with each change of a frame; test_frame checks by a checksum that it was raised */
-    HFI_PROTOCOL_VERSION = 3,
+    HFI_PROTOCOL_VERSION = 4,
     HFI_FRAME_MAX = 16384,
     HFI_FRAME_LOCKS_MAX = 64,   /* locks on a page of LISTED */
     HFI_FRAME_PARTIES_MAX = 64, /* holders or waiters of one lock on a page */
     HFI_FRAME_VOTERS_MAX = 7,
     HFI_FRAME_FACTS_MAX = 256,
+    HFI_FRAME_BROKEN_HOLDS_MAX = 32,  /* ended holds that BROKEN describes */
+    HFI_FRAME_BROKEN_SILENT_MAX = 64, /* agents that BROKEN names */
     HFI_FRAME_COMMAND_MAX = 160, /* bytes of a holder's command line; a longer one is cut off */
 };
 
@@ -81,6 +84,7 @@ enum hfi_frame_kind {
     HFI_FRAME_CHANGED,
     HFI_FRAME_POKE,
     HFI_FRAME_TOLD,
+    HFI_FRAME_BROKEN,
 };
 
 struct hfi_text {
@@ -194,6 +198,16 @@ struct hfi_fact_frame {
     struct hfi_text text; /* empty: none */
 };
 
+/* The outcome of a BREAK. The holds that ended follow, then the agents that have not answered. */
+struct hfi_broken_frame {
+    /* 0; HF_ETIMEDOUT: the agents named may still have holds; or another error of an agent */
+    int32_t error;
+    int64_t closed_ns; /* for how long the lock stays closed */
+    uint32_t more;     /* holds that ended and are not in the frame */
+    uint32_t hold_count;
+    uint32_t silent_count;
+};
+
 struct hfi_voter_frame {
     struct hfi_text name;
     struct hfi_text address;
@@ -244,7 +258,8 @@ struct hfi_frame {
         } listed;
         struct hfi_stated stated;
         uint32_t fact_count; /* TOLD */
-        int32_t error;       /* DONE: 0 or HF_E... */
+        struct hfi_broken_frame broken;
+        int32_t error; /* DONE: 0 or HF_E... */
     };
 };
 
@@ -259,21 +274,22 @@ struct hfi_frame_error {
     char text[160];
 };
 
-/* A position among the locks and parties of a LISTED frame, or the facts of a TOLD frame. The
- * struct is opaque, and the caller owns its memory. */
+/* A position among the locks and parties of a LISTED frame, the facts of a TOLD frame, or the holds
+ * and agents of a BROKEN frame. The struct is opaque, and the caller owns its memory. */
 struct hfi_listed_cursor {
     const unsigned char *at;
     const unsigned char *end;
     uint32_t locks_left;
     uint32_t parties_left;
     uint32_t facts_left;
+    uint32_t agents_left;
 };
 
 /*
  * Decodes size bytes at packet. Returns 0, or -1 with *error filled in. After an error out->kind
  * and out->request are set if they could be read, so that a DONE can repeat the request's number;
- * otherwise they are 0. For LISTED and TOLD the call checks the whole frame and sets *cursor to the
- * first lock or fact. For other kinds cursor may be NULL.
+ * otherwise they are 0. For LISTED, TOLD and BROKEN the call checks the whole frame and sets
+ * *cursor to the first lock, fact or hold. For other kinds cursor may be NULL.
  *
  * A HELLO or WELCOME of another protocol version is decoded only up to its version; all fields
  * after it are zero. So the caller must look at the version first.
@@ -286,6 +302,9 @@ int hfi_frame_decode(const void *packet, size_t size, struct hfi_frame *out,
  * lock (holders first, then waiters). Both return false if there are no more. */
 bool hfi_listed_next_lock(struct hfi_listed_cursor *cursor, struct hfi_lock_frame *out);
 bool hfi_listed_next_party(struct hfi_listed_cursor *cursor, struct hfi_party_frame *out);
+/* Returns the next agent of BROKEN; false if there are no more. Its holds are parties, which
+ * hfi_listed_next_party() returns first. */
+bool hfi_broken_next_silent(struct hfi_listed_cursor *cursor, struct hfi_text *out);
 /* Returns the next fact of TOLD; false if there are no more. */
 bool hfi_facts_next(struct hfi_listed_cursor *cursor, struct hfi_fact_frame *out);
 
@@ -295,7 +314,13 @@ bool hfi_facts_next(struct hfi_listed_cursor *cursor, struct hfi_fact_frame *out
  */
 
 size_t hfi_frame_encode(const struct hfi_frame *frame, void *buffer, size_t size)
-    __attribute__((warn_unused_result)); /* for every kind except LISTED and TOLD */
+    __attribute__((warn_unused_result)); /* for every kind except LISTED, TOLD and BROKEN */
+
+/* Encodes BROKEN with its holds and agents. The buffer must have HFI_FRAME_MAX bytes, in which all
+ * of them fit. Commands are cut and cleaned as in LISTED. */
+size_t hfi_broken_encode(const struct hfi_broken_frame *broken, const struct hfi_party_frame *holds,
+                         const struct hfi_text *silent, uint64_t request, void *buffer, size_t size)
+    __attribute__((warn_unused_result));
 
 /*
  * The caller builds LISTED step by step: begin, then add locks with their parties (holders first)

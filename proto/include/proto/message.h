@@ -25,7 +25,9 @@ enum {
     MESSAGE_RELEASE_MAX = 24,  /* bytes of a release's name, including its final zero */
     MESSAGE_VOTERS_MAX = 7,    /* voters of a cell */
     MESSAGE_LOCK_DELAY_MAX_MS = 60000,
-    MESSAGE_SHARES_MAX = 64, /* hosts that share one lock at a time */
+    MESSAGE_SHARES_MAX = 64,   /* hosts that share one lock at a time */
+    MESSAGE_HOLDS_MAX = 16,    /* the holds that one BROKEN describes */
+    MESSAGE_COMMAND_MAX = 160, /* bytes of a holder's command line */
 };
 
 /*
@@ -408,8 +410,11 @@ struct message_version {
     uint8_t recall; /* RECALL: enum message_recall */
 };
 
-/* An administrator's break. A host sends BREAK to the coordinator, which sends BREAK_HOLD to each
- * owner. The owner sends the outcome, BROKEN, to `agent`. */
+/*
+ * An administrator's break. A host sends BREAK to the coordinator, which sends BREAK_HOLD to each
+ * owner, and to the host a BROKEN that names these owners. Each owner sends its outcome, also a
+ * BROKEN, to `agent`. The break is done when every owner that the coordinator named has answered.
+ */
 struct message_break {
     struct message_agent agent; /* the host that asks */
     uint64_t request_id;        /* the request's id at that host */
@@ -419,13 +424,57 @@ struct message_break {
                                    * owner's grants */
     /* for people: the administrator's uid on the host `agent`, plus 1; 0: not known */
     uint64_t user;
+    /* The host counts the owners' answers. If it is false, as from an earlier release, the
+     * coordinator names no owners, and the host takes the first answer for the outcome. */
+    bool counts;
+    /* The break concerns only grants up to this version. BREAK: 0: the host does not know it yet,
+     * so the break concerns the present grants. A host learns it from each BROKEN, so that a break
+     * which it repeats to another coordinator ends no later grant. */
+    struct message_order meant;
 };
 
-/* BROKEN and CHECKED: the outcome of a request. */
+/* CHECKED: the outcome of a request. A BROKEN begins in the same way. */
 struct message_outcome {
     struct message_agent agent; /* the host that asked */
     uint64_t request_id;
     int32_t result; /* 0, or a negative HF_E... */
+};
+
+enum message_broken_part {
+    /* an owner or a coordinator of an earlier release, or an answer to a host of one */
+    MESSAGE_BROKEN_PLAIN = 0,
+    MESSAGE_BROKEN_OWNERS, /* from the coordinator: `items` are the owners that it asked */
+    MESSAGE_BROKEN_HOLDS,  /* from an owner: `items` are the holds that it ended */
+    MESSAGE_BROKEN_END,
+};
+
+/* A hold that a break ended, for people. */
+struct message_hold {
+    int64_t pid; /* in the PID namespace of the owner's agent; -1: not known, here and below */
+    int64_t uid;
+    int64_t held_ms;
+    uint64_t token;
+    bool shared;
+    uint8_t command_size; /* 0: not known */
+    char command[MESSAGE_COMMAND_MAX];
+};
+
+/* The part of a BROKEN that lies behind the size which is always zeroed and copied. */
+struct message_broken {
+    struct message_agent agent; /* as in struct message_outcome */
+    uint64_t request_id;
+    int32_t result;
+    uint8_t part;               /* enum message_broken_part */
+    struct message_agent owner; /* HOLDS: the agent that ended the holds */
+    struct message_order meant; /* the break concerns grants up to this version */
+    uint32_t closed_ms;         /* for how long the lock stays closed */
+    uint32_t total;             /* HOLDS: how many holds the break ended; `items` may have fewer */
+    uint8_t count;              /* of the items */
+    /* must be the last member; the items from index count on are not initialised */
+    union {
+        struct message_agent owners[MESSAGE_SHARES_MAX];
+        struct message_hold holds[MESSAGE_HOLDS_MAX];
+    } items;
 };
 
 /* Asks the holder's host whether the hold that a sequencer names is still held. */
@@ -622,7 +671,8 @@ struct message {
         struct message_version version;
         struct message_refused refused;
         struct message_break break_lock; /* BREAK, BREAK_HOLD */
-        struct message_outcome outcome;  /* BROKEN, CHECKED */
+        struct message_outcome outcome;  /* CHECKED, and how a BROKEN begins */
+        struct message_broken broken;    /* BROKEN */
         struct message_check check;
         struct message_owner owner;
         struct message_heartbeat heartbeat;
@@ -634,8 +684,8 @@ struct message {
     } as;
 };
 
-/* The size of the part of a message that is always zeroed and copied. Only shares of a value lie
- * behind that part. */
+/* The size of the part of a message that is always zeroed and copied. Behind that part lie only the
+ * shares of a value, and the items of a BROKEN. */
 #define MESSAGE_BASE_HELLO (offsetof(struct message, as) + sizeof(struct message_hello))
 #define MESSAGE_BASE_VALUE offsetof(struct message, as.synced.value.shares)
 #define MESSAGE_BASE_SIZE                                                                          \
@@ -649,14 +699,31 @@ static inline const struct message_value *message_value_of(const struct message 
                                              : NULL;
 }
 
+/* Returns how many items a BROKEN of that part may have. */
+static inline uint32_t message_broken_most(enum message_broken_part part)
+{
+    return part == MESSAGE_BROKEN_OWNERS  ? MESSAGE_SHARES_MAX
+           : part == MESSAGE_BROKEN_HOLDS ? MESSAGE_HOLDS_MAX
+                                          : 0;
+}
+
+/* Returns the end of the used items of a BROKEN. */
+static inline const char *message_broken_end(const struct message_broken *broken)
+{
+    return broken->part == MESSAGE_BROKEN_OWNERS
+               ? (const char *)&broken->items.owners[broken->count]
+               : (const char *)&broken->items.holds[broken->count];
+}
+
 /* Returns the number of used bytes of a message, from its beginning. */
 static inline size_t message_size(const struct message *message)
 {
     const struct message_value *value = message_value_of(message);
-    if (value == NULL || value->share_count == 0) {
-        return MESSAGE_BASE_SIZE;
-    }
-    const char *end = (const char *)&value->shares[value->share_count];
+    const char *end = value != NULL && value->share_count > 0
+                          ? (const char *)&value->shares[value->share_count]
+                      : message->kind == MESSAGE_BROKEN && message->as.broken.count > 0
+                          ? message_broken_end(&message->as.broken)
+                          : (const char *)message;
     size_t size = (size_t)(end - (const char *)message);
     return size > MESSAGE_BASE_SIZE ? size : MESSAGE_BASE_SIZE;
 }

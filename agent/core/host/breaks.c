@@ -1,0 +1,216 @@
+/* Ends the holds of a lock for an administrator: see breaks.h. */
+#include "breaks.h"
+
+#include "attend.h"
+#include "handles.h"
+#include "locks.h"
+#include "look.h"
+#include "repair.h"
+#include "seats.h"
+#include "spaces.h"
+#include "watches.h"
+
+enum { BROKEN_MAX = 64 };
+
+/* A break that this host has done. */
+struct break_done {
+    uint64_t id; /* 0: the entry is free */
+    struct message_agent agent;
+    int64_t closed_until_ns;
+    struct message_broken broken;
+};
+
+struct breaks {
+    uint32_t next;
+    struct break_done done[BROKEN_MAX];
+};
+
+struct breaks *breaks_lay_out(struct arena *arena)
+{
+    return arena_take(arena, 1, sizeof(struct breaks));
+}
+
+/* Copies only the items that are used. */
+static void broken_copy(struct message_broken *to, const struct message_broken *from)
+{
+    memcpy(to, from, (size_t)(message_broken_end(from) - (const char *)from));
+}
+
+/* Returns for how long the lock stays closed, rounded up, because 0 means that it is open. */
+static uint32_t closed_ms(const struct host *host, int64_t until_ns)
+{
+    int64_t left_ns = until_ns - host->now_ns;
+    return left_ns > 0 ? (uint32_t)((left_ns + MS - 1) / MS) : 0;
+}
+
+/* Describes a hold that is about to end. The bytes between the members are zeros, too, because
+ * messages are compared as bytes. */
+static void describe(const struct host *host, struct lock_ref at, uint32_t holder, uint32_t seat,
+                     bool shared, struct message_hold *hold)
+{
+    struct hfi_party_frame party;
+    look_holder(host, at, holder, seat, &party);
+    uint64_t token = hfi_token(lock_token_last(host, at), atomic_load(lock_word(host, at)));
+    uint32_t size = party.command.size < MESSAGE_COMMAND_MAX ? party.command.size
+                                                             : MESSAGE_COMMAND_MAX;
+    if (!shared) {
+        party.elapsed_ns = look_elapsed_ns(
+            host->now_ns, atomic_load(&space_region(host, at.space)->slots[at.slot].since));
+    }
+    memset(hold, 0, sizeof(*hold));
+    hold->pid = party.pid;
+    hold->uid = party.uid;
+    hold->held_ms = party.elapsed_ns < 0 ? -1 : party.elapsed_ns / MS;
+    hold->token = token < MESSAGE_TOKEN_LIMIT ? token : 0; /* a region may contain anything */
+    hold->shared = shared;
+    hold->command_size = (uint8_t)size;
+    if (size > 0) {
+        memcpy(hold->command, party.command.bytes, size);
+    }
+}
+
+static void report(struct message_broken *broken, const struct message_hold *hold)
+{
+    broken->total++;
+    if (broken->count < MESSAGE_HOLDS_MAX) {
+        memcpy(&broken->items.holds[broken->count++], hold, sizeof(*hold));
+    }
+}
+
+static void break_exclusive(struct host *host, struct lock_ref at, bool now,
+                            const struct hold_breaker *by, struct message_broken *broken,
+                            struct host_actions *actions)
+{
+    uint64_t word = atomic_load(lock_word(host, at));
+    uint32_t holder = hfi_word_holder(word);
+    uint32_t handle = holder != 0 ? handle_of(host, at, holder) : NONE;
+    uint32_t seat = handle != NONE ? handle_seat(host, handle) : HFI_SEAT_NONE;
+    if (seat != HFI_SEAT_NONE) {
+        /* If the holder's seat still waits, the process has not noticed that it holds the lock, and
+         * may never do so. Without this call it would become the next holder again. */
+        hfi_bury_waiter(lock_actor(host, at), seat);
+    }
+    if (holder == 0 || holder == HFI_HOLDER_AGENT) {
+        return;
+    }
+    struct message_hold hold;
+    describe(host, at, holder, seat, false, &hold);
+    if (hold_break(host, at, holder, word & HFI_W_TOKEN, now ? 0 : hold_delay_ms(host, at, holder),
+                   by, actions)) {
+        report(broken, &hold);
+    }
+}
+
+/* Returns false if there are more readers than one step can end. */
+static bool break_readers(struct host *host, struct lock_ref at, bool now,
+                          const struct hold_breaker *by, struct message_broken *broken,
+                          struct host_actions *actions)
+{
+    struct seat_walk walk = seats_of(host, at);
+    while (seats_next(&walk)) {
+        uint32_t id = seat_holder(host, at.space, walk.seat);
+        if (!hub_has_room(actions)) {
+            return false;
+        }
+        if (id == 0) {
+            continue;
+        }
+        struct message_hold hold;
+        describe(host, at, id, walk.seat, true, &hold);
+        if (hold_break_reader(host, at, walk.seat, now ? 0 : hold_delay_ms(host, at, id), by,
+                              actions)) {
+            report(broken, &hold);
+        }
+    }
+    return true;
+}
+
+void break_here(struct host *host, struct lock_ref at, bool now, const struct hold_breaker *by,
+                struct message_broken *broken, struct host_actions *actions)
+{
+    memset(broken, 0, offsetof(struct message_broken, items));
+    broken->part = MESSAGE_BROKEN_HOLDS;
+    broken->owner = host->config.agent;
+    repair_lock(host, at, actions);
+    break_exclusive(host, at, now, by, broken, actions);
+    if (!break_readers(host, at, now, by, broken, actions)) {
+        broken->result = HF_EFULL;
+    } else {
+        if (now && (atomic_load(lock_word(host, at)) & HFI_W_CLOSED)) {
+            lock_close_and_write(host, at, 0);
+            hfi_open(lock_actor(host, at), at.slot);
+            watch_changed(host, at);
+        }
+        attend_lock(host, at, actions);
+    }
+    broken->closed_ms = closed_ms(host, lock_closed_until_ns(host, at));
+    if (!space_is_sound(host, at.space)) {
+        /* A region with a punched hole reads as if its locks were free, but processes may have
+         * holds in it until it is given up. */
+        broken->result = HF_EUNSERVED;
+    }
+}
+
+/* Returns whether the lock has the grant of that version. Which grant an ADOPTED lock has is not
+ * known yet, but it can only be the grant that the lock had before this agent. So the break applies
+ * to it. */
+static bool is_meant(const struct host *host, struct lock_ref at, struct message_order version)
+{
+    return lock_state(host, at) == LOCK_ADOPTED ||
+           (lock_is_granted(host, at) && message_order_equal(lock_version(host, at), version));
+}
+
+static struct break_done *done_before(struct host *host, const struct message_break *breaking)
+{
+    for (uint32_t i = 0; i < BROKEN_MAX; i++) {
+        struct break_done *done = &host->breaks->done[i];
+        if (done->id == breaking->request_id && done->id != 0 &&
+            memcmp(&done->agent, &breaking->agent, sizeof(breaking->agent)) == 0) {
+            return done;
+        }
+    }
+    return NULL;
+}
+
+/* Does the break, and notes it. */
+static struct break_done *done_now(struct host *host, const struct message_break *breaking,
+                                   struct host_actions *actions)
+{
+    struct lock_ref at = {0};
+    struct break_done *done = &host->breaks->done[host->breaks->next++ % BROKEN_MAX];
+    memset(done, 0, offsetof(struct break_done, broken.items));
+    if (lock_find(host, breaking->name.bytes, breaking->name.length, &at) &&
+        is_meant(host, at, breaking->version)) {
+        const struct hold_breaker by = {.agent = breaking->agent,
+                                        .uid = (int64_t)breaking->user - 1};
+        break_here(host, at, breaking->now, &by, &done->broken, actions);
+        done->closed_until_ns = lock_closed_until_ns(host, at);
+    }
+    done->id = breaking->request_id;
+    done->agent = breaking->agent;
+    done->broken.agent = breaking->agent;
+    done->broken.request_id = breaking->request_id;
+    done->broken.part = MESSAGE_BROKEN_HOLDS;
+    done->broken.owner = host->config.agent;
+    return done;
+}
+
+bool break_asked(struct host *host, const struct message_break *breaking,
+                 struct message_broken *broken, struct host_actions *actions)
+{
+    if (space_bars_name(host, &breaking->name)) {
+        return false;
+    }
+    struct break_done *done = done_before(host, breaking);
+    if (done == NULL) {
+        done = done_now(host, breaking, actions);
+    }
+    if (done->broken.result == HF_EUNSERVED) {
+        done->id = 0;
+        return false;
+    }
+    broken_copy(broken, &done->broken);
+    broken->meant = breaking->meant;
+    broken->closed_ms = closed_ms(host, done->closed_until_ns);
+    return true;
+}

@@ -1,0 +1,32 @@
+/*
+ * Breaks: what this host does when an administrator breaks a lock here. The administrator may be on
+ * this host or on another one.
+ *
+ * A repeated break must not end the next hold too: this host remembers the latest breaks by their
+ * ids, and gives the same answer again. A late break must not end a later hold either: it names a
+ * version, and ends no hold under another grant.
+ *
+ * The answer describes the holds that really ended, as they were at that moment. Nobody decides
+ * anything by these descriptions.
+ */
+#ifndef HOST_BREAKS_H
+#define HOST_BREAKS_H
+
+#include "core/base/arena.h"
+#include "holds.h"
+
+struct breaks;
+
+struct breaks *breaks_lay_out(struct arena *arena);
+
+/* Ends every hold of the lock on this host, and fills in *broken, whose items the caller need not
+ * have initialised. If one step cannot end all of them, the result is HF_EFULL. If the region is not
+ * sound, it is HF_EUNSERVED. In both cases the administrator has to break the lock again. */
+void break_here(struct host *host, struct lock_ref at, bool now, const struct hold_breaker *by,
+                struct message_broken *broken, struct host_actions *actions);
+/* Handles a BREAK_HOLD. Fills in *broken, which is the answer. Returns false if there is no answer
+ * yet, because the namespace is barred or its region is not sound; the asking host asks again. */
+bool break_asked(struct host *host, const struct message_break *breaking,
+                 struct message_broken *broken, struct host_actions *actions);
+
+#endif

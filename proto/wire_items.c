@@ -1,0 +1,148 @@
+/*
+ * Writes and reads what fits no table of wire_body.c: the names of agents, and the items of a
+ * BROKEN. Those are the owners that a coordinator asked, or the holds that an owner ended.
+ *
+ *   owners = [label...]
+ *   holds  = [[pid, uid, held_ms, token, shared, command]...]
+ *
+ * -1 means that a number is not known, and an empty command that it is not known. The writer cuts
+ * and cleans a command like those of LISTED, because other processes choose them.
+ */
+#include "wire_body.h"
+
+#include "proto/check.h"
+
+#include <string.h>
+
+enum { HOLD_ELEMENTS = 6 };
+
+/* ---- agents ---- */
+
+static bool agent_fits(bool or_none, struct hfi_text text)
+{
+    return hfi_text_fits(or_none ? HFI_TEXT_LABEL_OR_NONE : HFI_TEXT_LABEL, text);
+}
+
+void wire_write_agent(struct hfi_writer *writer, bool or_none, const struct message_agent *agent)
+{
+    HF_CHECK(agent_fits(or_none, (struct hfi_text){agent->text, agent->length}));
+    hfi_write_string(writer, agent->text, agent->length);
+}
+
+bool wire_read_agent(struct hfi_reader *reader, bool or_none, struct message_agent *agent)
+{
+    struct hfi_item item = hfi_read_item(reader);
+
+    if (item.type != HFI_ITEM_TEXT || !agent_fits(or_none, item.text)) {
+        return false;
+    }
+    agent->length = (uint8_t)item.text.size;
+    memcpy(agent->text, item.text.bytes, item.text.size);
+    return true;
+}
+
+/* ---- the items of BROKEN ---- */
+
+static void write_command(struct hfi_writer *writer, const struct message_hold *hold)
+{
+    char cleaned[HFI_FRAME_COMMAND_MAX];
+
+    HF_CHECK(hold->command_size <= MESSAGE_COMMAND_MAX);
+    struct hfi_text command = hfi_command_shown(
+        (struct hfi_text){hold->command, hold->command_size}, cleaned);
+    hfi_write_string(writer, command.bytes, command.size);
+}
+
+static bool read_command(struct hfi_reader *reader, struct message_hold *hold)
+{
+    struct hfi_item item = hfi_read_item(reader);
+
+    if (item.type != HFI_ITEM_TEXT || item.text.size > MESSAGE_COMMAND_MAX ||
+        !hfi_text_fits(HFI_TEXT_COMMAND, item.text)) {
+        return false;
+    }
+    hold->command_size = (uint8_t)item.text.size;
+    memcpy(hold->command, item.text.bytes, item.text.size);
+    return true;
+}
+
+static void write_hold(struct hfi_writer *writer, const struct message_hold *hold)
+{
+    hfi_write_array(writer, HOLD_ELEMENTS);
+    hfi_write_signed(writer, hold->pid);
+    hfi_write_signed(writer, hold->uid);
+    hfi_write_signed(writer, hold->held_ms);
+    hfi_write_unsigned(writer, hold->token);
+    hfi_write_bool(writer, hold->shared);
+    write_command(writer, hold);
+}
+
+/* Reads a number from 0 to max, or -1. */
+static bool read_known(struct hfi_reader *reader, int64_t max, int64_t *value)
+{
+    struct hfi_item item = hfi_read_item(reader);
+
+    *value = (int64_t)item.value;
+    return item.type == HFI_ITEM_INTEGER &&
+           (item.negative ? *value == -1 : item.value <= (uint64_t)max);
+}
+
+static bool read_token(struct hfi_reader *reader, uint64_t *token)
+{
+    struct hfi_item item = hfi_read_item(reader);
+
+    *token = item.value;
+    return item.type == HFI_ITEM_INTEGER && !item.negative && item.value <= MESSAGE_TOKEN_LIMIT;
+}
+
+static bool read_hold(struct hfi_reader *reader, struct message_hold *hold)
+{
+    struct hfi_item head = hfi_read_item(reader);
+    struct hfi_item shared;
+
+    memset(hold, 0, sizeof *hold); /* the padding, too */
+    if (head.type != HFI_ITEM_ARRAY || head.value != HOLD_ELEMENTS ||
+        !read_known(reader, INT32_MAX, &hold->pid) || !read_known(reader, UINT32_MAX, &hold->uid) ||
+        !read_known(reader, INT64_MAX, &hold->held_ms) || !read_token(reader, &hold->token)) {
+        return false;
+    }
+    shared = hfi_read_item(reader);
+    hold->shared = shared.value != 0;
+    return shared.type == HFI_ITEM_BOOL && read_command(reader, hold);
+}
+
+void wire_write_items(struct hfi_writer *writer, const struct message_broken *broken)
+{
+    hfi_write_array(writer, broken->count);
+    for (uint32_t i = 0; i < broken->count; i++) {
+        if (broken->part == MESSAGE_BROKEN_OWNERS) {
+            wire_write_agent(writer, false, &broken->items.owners[i]);
+        } else {
+            write_hold(writer, &broken->items.holds[i]);
+        }
+    }
+}
+
+bool wire_read_items(struct hfi_reader *reader, struct message_broken *broken)
+{
+    struct hfi_item head = hfi_read_item(reader);
+
+    if (head.type != HFI_ITEM_ARRAY ||
+        head.value > message_broken_most((enum message_broken_part)broken->part)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < head.value; i++) {
+        if (broken->part == MESSAGE_BROKEN_HOLDS) {
+            if (!read_hold(reader, &broken->items.holds[i])) {
+                return false;
+            }
+            continue;
+        }
+        memset(&broken->items.owners[i], 0, sizeof broken->items.owners[i]);
+        if (!wire_read_agent(reader, false, &broken->items.owners[i])) {
+            return false;
+        }
+    }
+    broken->count = (uint8_t)head.value;
+    return true;
+}

@@ -1,0 +1,162 @@
+/*
+ * An administrator's break at the coordinator, for a host that counts the owners' answers: which
+ * owners the coordinator names and asks, when the break is repeated, when owners give back or end,
+ * and when another voter coordinates. (test_queue.c has breaks of hosts of earlier releases.)
+ */
+#include <check.h>
+#include <string.h>
+
+#include "../suite_main.h"
+#include "quorum_cell.h"
+
+static struct cell *cell;
+static uint32_t to;     /* the coordinator */
+static uint32_t first;  /* an owner */
+static uint32_t second; /* another owner, and the host that breaks the lock */
+
+static void setup(void)
+{
+    cell = cell_ready(3);
+    to = cell_coordinator(cell, "a");
+    first = (to + 1) % 3;
+    second = (to + 2) % 3;
+}
+
+static void teardown(void)
+{
+    cell_destroy(cell);
+}
+
+static struct message_order acquire(uint32_t node, uint64_t id, enum message_mode mode)
+{
+    cell_acquire(cell, node, to, "a", id, 1, mode, 0);
+    cell_settle(cell);
+    const struct message *grant = cell_got(cell, node, MESSAGE_GRANT);
+    ck_assert(grant != NULL && grant->as.grant.request_id == id);
+    return grant->as.grant.version;
+}
+
+static void send_break(uint32_t voter, uint64_t id, struct message_order meant)
+{
+    struct message message;
+    cell_header(cell, second, MESSAGE_BREAK, &message);
+    message.as.break_lock.agent = message.from;
+    message.as.break_lock.request_id = id;
+    message.as.break_lock.counts = true;
+    message.as.break_lock.meant = meant;
+    message_name_set(&message.as.break_lock.name, "a", 1);
+    cell_send(cell, second, voter, &message);
+    cell_settle(cell);
+}
+
+/* Breaks the lock. Returns the coordinator's answer. */
+static const struct message_broken *break_lock(uint64_t id)
+{
+    send_break(to, id, (struct message_order){0, 0});
+    const struct message *broken = cell_got(cell, second, MESSAGE_BROKEN);
+    ck_assert_ptr_nonnull(broken);
+    ck_assert_uint_eq(broken->as.broken.request_id, id);
+    ck_assert_int_eq(broken->as.broken.part, MESSAGE_BROKEN_OWNERS);
+    return &broken->as.broken;
+}
+
+static bool names(const struct message_broken *broken, uint32_t index, uint32_t node)
+{
+    return memcmp(&broken->items.owners[index], &cell->config.voters[node],
+                  sizeof(broken->items.owners[index])) == 0;
+}
+
+static uint32_t asked(uint32_t node)
+{
+    return cell_got_count(cell, node, MESSAGE_BREAK_HOLD);
+}
+
+START_TEST(nobody_is_named_if_nobody_has_the_lock)
+{
+    const struct message_broken *broken = break_lock(7);
+    ck_assert_uint_eq(broken->count, 0);
+    ck_assert_uint_eq(broken->closed_ms, 0);
+}
+END_TEST
+
+START_TEST(every_owner_is_named_and_asked_again)
+{
+    const struct message_order old = acquire(first, 1, MESSAGE_MODE_SHARED);
+    const struct message_order new = acquire(second, 1, MESSAGE_MODE_SHARED);
+    for (uint32_t copy = 1; copy <= 2; copy++) {
+        const struct message_broken *broken = break_lock(7);
+        ck_assert(broken->count == 2 && broken->total == 2);
+        ck_assert(names(broken, 0, first) || names(broken, 1, first));
+        ck_assert(names(broken, 0, second) || names(broken, 1, second));
+        ck_assert(message_order_equal(broken->meant, new));
+        ck_assert(asked(first) == copy && asked(second) == copy);
+    }
+    const struct message_break *hold = &cell_got(cell, first, MESSAGE_BREAK_HOLD)->as.break_lock;
+    ck_assert(hold->counts && message_order_equal(hold->version, old) &&
+              message_order_equal(hold->meant, new));
+}
+END_TEST
+
+/* An owner gives its grant back before its report arrives. It is asked again for the report, and
+ * the answer says that it has no grant any more. A host that gets the lock meanwhile is not
+ * asked. */
+START_TEST(an_owner_that_gave_back_is_asked_for_its_report)
+{
+    const struct message_order version = acquire(first, 1, MESSAGE_MODE_EXCLUSIVE);
+    ck_assert_uint_eq(break_lock(7)->total, 1);
+    cell_give_back(cell, first, to, "a", 2, 1, version, 0);
+    cell_settle(cell);
+    (void)acquire(second, 3, MESSAGE_MODE_EXCLUSIVE);
+    const struct message_broken *broken = break_lock(7);
+    ck_assert(broken->count == 1 && broken->total == 0 && names(broken, 0, first));
+    ck_assert(asked(first) == 2 && asked(second) == 0);
+    broken = break_lock(8);
+    ck_assert(broken->count == 1 && broken->total == 1 && names(broken, 0, second));
+}
+END_TEST
+
+/* Another voter coordinates now, which does not know the break. The host reports which grants the
+ * break concerns. */
+START_TEST(the_next_coordinator_asks_for_no_later_grant)
+{
+    const struct message_order old = acquire(first, 1, MESSAGE_MODE_SHARED);
+    const struct message_order new = acquire(second, 1, MESSAGE_MODE_SHARED);
+    ck_assert(message_order_before(old, new));
+    send_break(to, 7, old); /* the first copy that this voter gets */
+    const struct message_broken *broken = &cell_got(cell, second, MESSAGE_BROKEN)->as.broken;
+    ck_assert(broken->count == 1 && broken->total == 1 && names(broken, 0, first));
+    ck_assert(message_order_equal(broken->meant, old));
+    ck_assert(asked(first) == 1 && asked(second) == 0);
+}
+END_TEST
+
+/* The owner is gone, and nobody waits for the lock. The repeated break makes the voters end the
+ * owner's session. Then the coordinator names nobody, and says how long the lock-delay lasts. */
+START_TEST(the_session_of_an_owner_that_is_gone_ends)
+{
+    cell_acquire(cell, first, to, "a", 1, 1, MESSAGE_MODE_EXCLUSIVE, 60000);
+    cell_settle(cell);
+    cell_run(cell, 2 * CELL_TTL_NS); /* no agent renews its session in this cell */
+    ck_assert_uint_eq(break_lock(7)->total, 1);
+    ck_assert_uint_eq(break_lock(7)->total, 1);
+    cell_run(cell, 500 * CELL_MS);
+    const struct message_broken *broken = break_lock(7);
+    ck_assert_uint_eq(broken->count, 0);
+    ck_assert_uint_gt(broken->closed_ms, 50000);
+    ck_assert_uint_eq(asked(first), 2);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("breaks");
+    TCase *tests = tcase_create("breaks");
+    tcase_add_checked_fixture(tests, setup, teardown);
+    tcase_add_test(tests, nobody_is_named_if_nobody_has_the_lock);
+    tcase_add_test(tests, every_owner_is_named_and_asked_again);
+    tcase_add_test(tests, an_owner_that_gave_back_is_asked_for_its_report);
+    tcase_add_test(tests, the_next_coordinator_asks_for_no_later_grant);
+    tcase_add_test(tests, the_session_of_an_owner_that_is_gone_ends);
+    suite_add_tcase(suite, tests);
+    return suite_run(suite);
+}
