@@ -20,8 +20,8 @@ struct breaks;
 struct breaks *breaks_lay_out(struct arena *arena);
 
 /* Ends every hold of the lock on this host, and fills in *broken, whose items the caller need not
- * have initialised. If one step cannot end all of them, the result is HF_EFULL. If the region is not
- * sound, it is HF_EUNSERVED. In both cases the administrator has to break the lock again. */
+ * have initialised. If one step cannot end all of them, the result is HF_EFULL. If the region is
+ * not sound, it is HF_EUNSERVED. In both cases the administrator has to break the lock again. */
 void break_here(struct host *host, struct lock_ref at, bool now, const struct hold_breaker *by,
                 struct message_broken *broken, struct host_actions *actions);
 /* Handles a BREAK_HOLD. Fills in *broken, which is the answer. Returns false if there is no answer
