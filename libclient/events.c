@@ -416,12 +416,18 @@ static bool next_queued(hf_client *client, struct hf_event *out)
     for (hf_lock *lock = client->locks; events->queued_count > 0 && lock != NULL;
          lock = lock->next) {
         if (lock->granted || lock->failed != 0) {
-            out->kind = lock->failed != 0 ? HF_EVENT_FAILED : HF_EVENT_GRANTED;
+            bool failed = lock->failed != 0;
+            out->kind = failed ? HF_EVENT_FAILED : HF_EVENT_GRANTED;
             out->lock = lock;
-            out->token = lock->failed != 0 ? 0 : lock->granted_token;
+            out->token = failed ? 0 : lock->granted_token;
             out->error = lock->failed;
             memcpy(out->name, lock->name, sizeof(lock->name));
-            events_forget(lock);
+            events->queued_count--;
+            if (failed) { /* a later acquire may have been granted */
+                lock->failed = 0;
+            } else {
+                lock->granted = false;
+            }
             return true;
         }
     }
@@ -534,6 +540,21 @@ static void socket_look(hf_client *client)
     pthread_mutex_unlock(&client->socket_mutex);
 }
 
+/* Clears what made the descriptor readable. This comes before hf_next_event() looks at anything, so
+ * that a cause that comes meanwhile makes the descriptor readable again. */
+static void wakes_clear(hf_client *client)
+{
+    struct events *events = &client->events;
+    uint64_t expirations;
+    pthread_mutex_lock(&client->list_mutex);
+    wake_clear(events);
+    if (read(events->timer_fd, &expirations, sizeof(expirations)) > 0) {
+        events->armed_ns = INT64_MAX;
+        events->look = true;
+    }
+    pthread_mutex_unlock(&client->list_mutex);
+}
+
 HFI_PUBLIC int hf_next_event(hf_client *client, struct hf_event *out)
 {
     if (client == NULL || out == NULL) {
@@ -548,16 +569,11 @@ HFI_PUBLIC int hf_next_event(hf_client *client, struct hf_event *out)
     }
     memset(out, 0, sizeof(*out));
     memset(out->reserved, HFI_RESERVED, sizeof(out->reserved));
+    wakes_clear(client);
     socket_look(client);
     starts_step(client);
     struct events *events = &client->events;
-    uint64_t expirations;
     pthread_mutex_lock(&client->list_mutex);
-    wake_clear(events);
-    if (read(events->timer_fd, &expirations, sizeof(expirations)) > 0) {
-        events->armed_ns = INT64_MAX;
-        events->look = true;
-    }
     bool found = next_queued(client, out) || (events->look && next_looked(client, out));
     if (found) {
         wake_set(events); /* there may be more events */

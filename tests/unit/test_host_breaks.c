@@ -111,6 +111,20 @@ START_TEST(a_break_of_what_is_elsewhere_goes_to_the_coordinator)
 }
 END_TEST
 
+/* In jeopardy this host cannot know whether another host has the lock by now, so it asks. */
+START_TEST(a_break_in_jeopardy_asks_the_coordinator)
+{
+    struct hfi_frame frame = {.kind = HFI_FRAME_BREAK};
+    struct hfi_opened opened = cell_open_granted(client);
+    frame.break_lock.name = (struct hfi_text){"a", 1};
+    (void)opened;
+    rig_lease(rig, 1, rig->now_ns - RIG_MS, false);
+    ck_assert_ptr_null(rig_ask(rig, client, &frame));
+    ck_assert(!answered());
+    ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_BREAK), 1);
+}
+END_TEST
+
 START_TEST(every_owner_has_to_answer)
 {
     static const char *const names[] = {"host-y", "host-z"};
@@ -373,6 +387,7 @@ int main(void)
     Suite *suite = suite_create("host_breaks");
     TCase *asking = cell_case(suite, "asking");
     tcase_add_test(asking, a_break_of_what_is_elsewhere_goes_to_the_coordinator);
+    tcase_add_test(asking, a_break_in_jeopardy_asks_the_coordinator);
     tcase_add_test(asking, every_owner_has_to_answer);
     tcase_add_test(asking, a_silent_owner_leaves_the_break_in_doubt);
     tcase_add_test(asking, an_owner_whose_session_ended_is_not_waited_for);

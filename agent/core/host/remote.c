@@ -291,8 +291,9 @@ int32_t remote_break(struct host *host, uint32_t client, const struct hfi_frame 
     }
     if (lock_find(host, (const uint8_t *)name->bytes, name->size, &at)) {
         repair_lock(host, at, actions); /* a hold that the region shows may be rubbish */
-        if (lock_is_granted(host, at) && lock_mode(host, at) == HFI_GRANT_EXCLUSIVE) {
-            /* an exclusive grant is here, so no other host has the lock */
+        if (lock_is_granted(host, at) && lock_mode(host, at) == HFI_GRANT_EXCLUSIVE &&
+            hub_lease_is_safe(host)) {
+            /* an exclusive grant is here and its lease counts, so no other host has the lock */
             struct message_broken broken;
             break_here(host, at, now, &by, &broken, actions);
             tally_begin(host, OWN_TALLY);

@@ -203,11 +203,14 @@ static bool ask_owner(struct quorum *quorum, const struct queued_request *reques
 }
 
 /* Asks for the end of the owners' sessions. An owner that has not answered the first copy of the
- * break may be gone for good, and its session ends only if a voter asks for that. */
+ * break may be gone for good, and its session ends only if a voter asks for that. Each call may
+ * send a message to every voter, and the operation's next look in this step needs room, too. The
+ * next copy of the break asks for the rest. */
 static void want_ends(struct quorum *quorum, const struct share *owners, uint32_t count,
                       struct message_order meant)
 {
-    for (uint32_t i = 0; i < count; i++) {
+    const uint32_t room = OPERATION_ACTIONS + 2 * MESSAGE_VOTERS_MAX;
+    for (uint32_t i = 0; i < count && step_has_room(quorum, room); i++) {
         if (!message_order_before(meant, owners[i].version)) {
             sessions_want_end(quorum, owners[i].agent, owners[i].epoch, false);
         }
