@@ -16,7 +16,7 @@
 
 #include "outer.h"
 
-/* What the inner command asks for. */
+/* The locks that the inner command asks for. */
 struct nested_options {
     char *const *names; /* its locks */
     size_t count;

@@ -1,5 +1,5 @@
 /*
- * What to do when no agent answers: see remedy.h.
+ * The advice when no agent answers: see remedy.h.
  */
 #include "remedy.h"
 

@@ -60,7 +60,7 @@ struct config_voter {
     char address[MESSAGE_ADDRESS_MAX];
 };
 
-/* What the status page shows of locks to everybody that can connect. */
+/* How much of the locks the status page shows to everybody that can connect. */
 enum config_show {
     CONFIG_SHOW_FIGURES = 0, /* counts only */
     CONFIG_SHOW_LOCKS,       /* also the names of locks, with the hosts that hold or await them */

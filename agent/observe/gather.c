@@ -1,4 +1,4 @@
-/* What the status page shows, from the agent's parts: see gather.h. */
+/* Gathers the contents of the status page from the agent's parts: see gather.h. */
 #include "observe/gather.h"
 
 #include <stdio.h>

@@ -256,7 +256,7 @@ static const char *checked(const char *text)
     return said;
 }
 
-/* What a build cannot do is refused, with the key and the option of the build. */
+/* A build refuses a key that it cannot serve, and names the option of the build. */
 START_TEST(parts_that_are_left_out)
 {
     bool reduced = is_reduced();

@@ -273,8 +273,8 @@ START_TEST(http_is_answered_on_loopback_unless_it_is_public)
 }
 END_TEST
 
-/* Other agents' pages link to this one only if they can reach it. What other agents announce as the
- * URL of a page is checked in the same way. */
+/* Other agents' pages link to this one only if they can reach it. The URLs that other agents
+ * announce for their pages are checked in the same way. */
 START_TEST(a_page_has_a_url_if_other_hosts_reach_it)
 {
     static const struct {

@@ -23,7 +23,7 @@ static int at;     /* before the operation with this number, something happens *
 static bool dies;  /* the process dies there; else the other process acts */
 static jmp_buf death;
 
-/* What gives the waiter its turn. */
+/* One way in which a waiter gets its turn. */
 struct turn {
     const char *name;
     void (*prepare)(void);
@@ -186,7 +186,7 @@ START_TEST(whoever_gives_a_polled_waiter_its_turn_rings)
 }
 END_TEST
 
-/* What the agent does with the lock when a process has died. */
+/* The agent heals the lock after the death of a process. */
 static void agent_heals(void)
 {
     hfi_bury_waiter(&agent, OTHER_SEAT);

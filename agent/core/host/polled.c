@@ -1,4 +1,4 @@
-/* Who is poked because its turn has come: see polled.h. */
+/* Waiters without a thread, whose turn has come: see polled.h. */
 #include "polled.h"
 
 #include "clients.h"

@@ -94,7 +94,7 @@ void lease_file_note_commit(struct lease_file *file, uint64_t commit);
 /* Writes the last deadline to the file, and closes the file and the page. */
 void lease_file_close(struct lease_file *file);
 
-/* What the page of another agent says about its last session. */
+/* Another agent's last session, as its page has it. */
 struct lease_file_past {
     struct lease_record record; /* epoch 0: the page has no session */
     int64_t grace_ns;           /* -1: not known */
