@@ -20,8 +20,8 @@ struct html {
 /* Adds markup of this program. No argument may be text from outside. */
 void html_add(struct html *html, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Adds bytes from outside as text. Characters with a meaning in HTML are escaped. Bytes that are
- * no UTF-8, and control characters, become U+FFFD. A character that is invisible but changes how the
- * text around it looks is shown by its number. */
+ * no UTF-8, and control characters, become U+FFFD. A character that is invisible but changes how
+ * the text around it looks is shown by its number. */
 void html_text(struct html *html, const void *bytes, size_t size);
 void html_string(struct html *html, const char *text);
 /* Adds a duration: its two largest units, or seconds with a tenth. A negative one counts as 0. */
