@@ -20,7 +20,7 @@ enum {
     ASK_PAUSE_MS = 300,
     OUTCOME_ID = 0xffff, /* the low 16 bits of every question's id; no request has this index */
     QUESTIONS_MAX = REMOTE_QUESTIONS_MAX,
-    OWN_TALLY = REMOTE_QUESTIONS_MAX, /* of a break that needs no question */
+    OWN_TALLY = REMOTE_BREAKS_MAX, /* of a break that needs no question */
 };
 
 /* A question of this host to another host, on behalf of a client that waits for the answer. */
@@ -101,14 +101,14 @@ static void question_send(struct host *host, struct question *question,
 /* Returns whether the account may have one more question. Without this limit, one user could keep
  * out all other users' questions, because a question to a host that does not answer stays open for
  * its whole time. */
-static bool question_is_left(const struct host *host, int64_t account)
+static bool question_is_left(const struct host *host, int64_t account, uint32_t first, uint32_t end)
 {
     uint32_t count = 0;
-    for (uint32_t i = 0; account != 0 && i < QUESTIONS_MAX; i++) {
+    for (uint32_t i = first; account != 0 && i < end; i++) {
         count += host->remote->questions[i].id != 0 &&
                  host->remote->questions[i].account == account;
     }
-    return count < QUESTIONS_MAX / 2;
+    return count < (end - first) / 2;
 }
 
 /* Makes a question. Returns NULL if the table is full, or if the client's account may not have one
@@ -117,10 +117,12 @@ static struct question *question_new(struct host *host, uint32_t client, uint64_
                                      enum message_kind kind, int64_t timeout_ms)
 {
     int64_t account = client_peer(host, client)->account;
-    if (!question_is_left(host, account)) {
+    uint32_t first = kind == MESSAGE_BREAK ? 0 : REMOTE_BREAKS_MAX;
+    uint32_t end = kind == MESSAGE_BREAK ? REMOTE_BREAKS_MAX : QUESTIONS_MAX;
+    if (!question_is_left(host, account, first, end)) {
         return NULL;
     }
-    for (uint32_t i = 0; i < QUESTIONS_MAX; i++) {
+    for (uint32_t i = first; i < end; i++) {
         struct question *question = &host->remote->questions[i];
         if (question->id == 0) {
             memset(question, 0, sizeof(*question));

@@ -22,9 +22,12 @@ struct remote;
 enum {
     /* a result in place of an error: the client's request is answered later, or already */
     REMOTE_ANSWERS_LATER = 1,
-    REMOTE_QUESTIONS_MAX = 128, /* one user other than root may have half of them */
-    /* each question may be a break; one tally more is for breaks that need no question */
-    REMOTE_TALLIES = REMOTE_QUESTIONS_MAX + 1,
+    /* Questions at one time: the first REMOTE_BREAKS_MAX are for breaks, the others for checks. One
+     * user other than root may have half of either kind. */
+    REMOTE_BREAKS_MAX = 24,
+    REMOTE_QUESTIONS_MAX = REMOTE_BREAKS_MAX + 128,
+    /* one for each break, and one more for breaks that need no question */
+    REMOTE_TALLIES = REMOTE_BREAKS_MAX + 1,
 };
 
 struct remote *remote_lay_out(struct arena *arena);
