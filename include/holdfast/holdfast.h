@@ -153,6 +153,7 @@ struct hf_hold {
     uint64_t reserved[6]; /* 0; a later version of the library may give these words a meaning */
 };
 
+/* A later version may add kinds of events. A program ignores those that it does not know. */
 enum hf_event_kind {
     /* a call that had to wait has got the lock, or an hf_acquire_start has got it */
     HF_EVENT_GRANTED = 1,

@@ -51,8 +51,10 @@ link "$build/lib/pkgconfig" "$work/readme" "$work/readme.c"
 link "$build/lib/pkgconfig" "$work/version" "$work/version.c"
 expect "from the build folder" "$work/version"
 
-# A program for an earlier version of the interface compiles unchanged, without a warning.
+# A program for an earlier version of the interface compiles unchanged. One warning is allowed: the
+# kinds of events grow (holdfast.h says so), so a compiler may name the new ones in a switch.
 here=$source/tests/packaging
+options+=(-Wno-error=switch)
 link "$build/lib/pkgconfig" "$work/before" "$here/program_of_before.c"
 status=0
 LD_LIBRARY_PATH=$build/lib "$work/before" "$work/no-agent.sock" >"$work/printed" 2>/dev/null ||
@@ -61,6 +63,7 @@ LD_LIBRARY_PATH=$build/lib "$work/before" "$work/no-agent.sock" >"$work/printed"
     { echo "the program of before: exit status $status, expected 69"; exit 1; }
 "$cxx" "${options[@]}" -std=c++17 -Wall -Wextra -Werror -I"$source/include" -c \
     "$here/program_of_before.cpp" -o "$work/before.o"
+unset 'options[-1]'
 echo "a program of before: good"
 
 cmake --install "$build" --prefix "$work/prefix" >/dev/null
