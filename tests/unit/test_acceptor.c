@@ -406,6 +406,7 @@ static void make_bools(struct message *message, bool value)
         break;
     case MESSAGE_BREAK:
         message->as.break_lock.now = value;
+        message->as.break_lock.counts = value;
         break;
     case MESSAGE_HEARTBEAT:
         message->as.heartbeat.majority = value;

@@ -42,8 +42,10 @@ START_TEST(hold_ends_with_its_scope)
         holdfast::lock theirs(client, "a");
         holdfast::lock from(client, "moved");
         holdfast::lock to(std::move(from));
-        ck_assert_str_eq(from.name().c_str(), "");
-        ck_assert_str_eq(to.name().c_str(), "moved");
+        std::string moved_from = from.name();
+        std::string moved_to = to.name();
+        ck_assert_str_eq(moved_from.c_str(), "");
+        ck_assert_str_eq(moved_to.c_str(), "moved");
         uint64_t token;
         {
             holdfast::hold hold(mine);
