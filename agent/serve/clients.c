@@ -175,7 +175,9 @@ static void log_connected(struct agent *agent, const struct host_action *action,
                           const struct peer *peer)
 {
     struct log_line line;
-    log_begin_limited(&line, LOG_LEVEL_DEBUG, "client_connected", &agent->clients->limit,
+    /* Each call of the command line connects anew. Only a process that stays can come back. */
+    enum log_level level = action->as.identity.resumed ? LOG_LEVEL_INFO : LOG_LEVEL_DEBUG;
+    log_begin_limited(&line, level, "client_connected", &agent->clients->limit,
                       clock_boottime_ns());
     log_unsigned(&line, "client", action->client);
     log_number(&line, "pid", peer->pid);

@@ -148,9 +148,7 @@ START_TEST(broken_from_another_host)
     ck_assert_str_eq(reason.agent, "host-a");
     ck_assert_int_eq(reason.uid, getuid());
     ck_assert_int_ge(reason.since_ns, 0);
-    const struct passwd *user = getpwuid(getuid());
-    ck_assert_ptr_nonnull(user);
-    snprintf(expected, sizeof(expected), "broken by user %s on host-a", user->pw_name);
+    snprintf(expected, sizeof(expected), "broken by user %s on host-a", own_name());
     ck_assert_str_eq(reason.text, expected);
     snprintf(expected, sizeof(expected), " reason=broken by=host-a uid=%d", (int)getuid());
     await_report(expected, "break");
