@@ -36,8 +36,8 @@ declare -A UNABLE=(
 
 # Parts that tests leave out by themselves when they notice the emulation.
 PARTS=(
-    "lib_calls, lib_failure, lib_rings, cluster_traps, cluster_exclusion: what the child of a fork is told: qemu \
-takes MADV_WIPEONFORK and does nothing"
+    "lib_calls, lib_failure, lib_rings, lib_starts, cluster_traps, cluster_exclusion: what the child of \
+a fork is told: qemu takes MADV_WIPEONFORK and does nothing"
     "region_file: holes that are filled: qemu takes MADV_POPULATE_WRITE and does nothing"
     "cli_lock: orphans that are waited for, and signals that the command is started to ignore: qemu \
 refuses PR_SET_CHILD_SUBREAPER, and forgets such signals when a program starts"

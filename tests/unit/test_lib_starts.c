@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "../emulation.h"
 #include "../suite_main.h"
 
 static void setup(void)
@@ -173,6 +174,15 @@ START_TEST(arguments_are_checked)
     hf_lock *lock = open_lock(client, "a");
     ck_assert_int_eq(hf_acquire_start(NULL, HF_EXCLUSIVE, -1), HF_EINVAL);
     ck_assert_int_eq(hf_acquire_start(lock, (enum hf_mode)7, -1), HF_EINVAL);
+}
+END_TEST
+
+START_TEST(the_child_of_a_fork_starts_nothing)
+{
+    if (!fork_is_wiped("lib_starts")) {
+        return;
+    }
+    hf_lock *lock = open_lock(client, "a");
     pid_t child = fork();
     ck_assert_int_ge(child, 0);
     if (child == 0) {
@@ -327,6 +337,7 @@ int main(void)
     tcase_add_loop_test(tests, starts_and_threads_are_served_in_order, 0, 2);
     tcase_add_test(tests, while_a_start_is_pending_the_handle_says_so);
     tcase_add_test(tests, arguments_are_checked);
+    tcase_add_test(tests, the_child_of_a_fork_starts_nothing);
     tcase_add_test(tests, a_start_fails_at_its_timeout);
     tcase_add_test(tests, a_start_is_cancelled);
     tcase_add_loop_test(tests, a_closed_handle_has_no_start, 0, 4);
