@@ -42,6 +42,18 @@ static const struct message_agent *asker(const struct message *message)
     }
 }
 
+/* Returns whether the sender may say what this BROKEN says. A host believes a BROKEN that a voter
+ * passes on, so the voter has to check the sender. Only a voter names owners, and an owner reports
+ * only its own holds. (tally.h) */
+static bool is_own_report(const struct message *message, bool voter)
+{
+    const struct message_broken *broken = &message->as.broken;
+    return broken->part == MESSAGE_BROKEN_OWNERS ? voter
+           : broken->part == MESSAGE_BROKEN_HOLDS
+               ? same_agent(&broken->owner, &message->from)
+               : true; /* a host does not believe a plain BROKEN that was passed on */
+}
+
 static void log_refused(struct driver *driver, const struct message *message, const char *why)
 {
     const struct driver_operations *operations = &driver->config.operations;
@@ -65,6 +77,10 @@ bool driver_admits(struct driver *driver, const struct message *message)
     }
     if (who != NULL && !same_agent(who, &message->from) && (!voter || for_another)) {
         log_refused(driver, message, "makes a request in another agent's name");
+        return false;
+    }
+    if (message->kind == MESSAGE_BROKEN && for_another && !is_own_report(message, voter)) {
+        log_refused(driver, message, "answers a break in another agent's name");
         return false;
     }
     return true;

@@ -45,6 +45,7 @@ static const struct {
     {MESSAGE_CHECK, "check"},         {MESSAGE_HELLO, "hello"},
     {MESSAGE_POLLED, "polled"},       {MESSAGE_MARKED, "marked"},
     {MESSAGE_SYNCED, "pulled"},       {MESSAGE_CHECKPOINTED, "checkpointed"},
+    {MESSAGE_BROKEN, "broken"},
 };
 
 const char *word_of(enum message_kind kind)
