@@ -87,12 +87,14 @@ static void answer_given_back(struct quorum *quorum, const struct queued_request
 
 /* ---- breaks ---- */
 
+/* The link to an owner may be cut, so every second copy of a break goes through another voter. */
 static void notify_owner_to_break(struct quorum *quorum, const struct queued_request *request,
                                   const struct message_name *name, const struct share *owner,
-                                  struct message_order meant)
+                                  const struct break_forwarded *entry)
 {
+    uint8_t relay = wait_way_to(quorum, owner->agent, entry->copies);
     struct message_break *hold =
-        &step_send_by(quorum, owner->agent, ACTION_NO_RELAY, MESSAGE_BREAK_HOLD)->as.break_lock;
+        &step_send_by(quorum, owner->agent, relay, MESSAGE_BREAK_HOLD)->as.break_lock;
     hold->agent = *agents_name(quorum, request->agent);
     hold->request_id = request->id;
     hold->name = *name;
@@ -100,7 +102,7 @@ static void notify_owner_to_break(struct quorum *quorum, const struct queued_req
     hold->version = owner->version;
     hold->user = request->token;
     hold->counts = request->counts;
-    hold->meant = meant;
+    hold->meant = entry->meant;
 }
 
 /* Returns the owners in the value, exclusive or shared. */
@@ -118,13 +120,12 @@ static uint32_t owners_of(struct quorum *quorum, const struct record *value, str
  * grants, because another voter coordinated before, that version counts. */
 static struct break_forwarded *forwarded(struct quorum *quorum,
                                          const struct queued_request *request,
-                                         const struct share *owners, uint32_t count, bool *repeated)
+                                         const struct share *owners, uint32_t count)
 {
-    *repeated = false;
     for (uint32_t i = 0; i < BROKEN_KEPT; i++) {
         struct break_forwarded *known = &quorum->queues->broken[i];
         if (known->id == request->id && known->agent == request->agent && known->id != 0) {
-            *repeated = true;
+            known->copies++;
             return known;
         }
     }
@@ -134,6 +135,7 @@ static struct break_forwarded *forwarded(struct quorum *quorum,
     made->agent = request->agent;
     made->meant = request->version;
     made->count = 0;
+    made->copies = 0;
     for (uint32_t i = 0; i < count; i++) {
         if (request->version.ballot == 0 && message_order_before(made->meant, owners[i].version)) {
             made->meant = owners[i].version;
@@ -190,12 +192,12 @@ name_owners(struct quorum *quorum, const struct queued_request *request, struct 
  * then. */
 static bool ask_owner(struct quorum *quorum, const struct queued_request *request,
                       const struct message_name *name, const struct share *owner,
-                      struct message_order meant, struct message_broken *named)
+                      const struct break_forwarded *entry, struct message_broken *named)
 {
     if (sessions_has_ended(quorum, owner->agent, owner->epoch)) {
         return false;
     }
-    notify_owner_to_break(quorum, request, name, owner, meant);
+    notify_owner_to_break(quorum, request, name, owner, entry);
     if (named != NULL) {
         named->items.owners[named->count++] = *agents_name(quorum, owner->agent);
     }
@@ -231,14 +233,13 @@ static void answer_break(struct quorum *quorum, const struct queued_request *req
 {
     struct share owners[MESSAGE_SHARES_MAX];
     uint32_t count = owners_of(quorum, value, owners);
-    bool repeated = false;
     uint32_t asked = 0;
-    const struct break_forwarded *entry = forwarded(quorum, request, owners, count, &repeated);
+    const struct break_forwarded *entry = forwarded(quorum, request, owners, count);
     struct message_broken *named = request->counts ? name_owners(quorum, request, entry->meant)
                                                    : NULL;
     for (uint32_t i = 0; i < count; i++) {
         asked += !message_order_before(entry->meant, owners[i].version) &&
-                 ask_owner(quorum, request, name, &owners[i], entry->meant, named);
+                 ask_owner(quorum, request, name, &owners[i], entry, named);
     }
     if (named != NULL) {
         named->total = asked;
@@ -252,10 +253,10 @@ static void answer_break(struct quorum *quorum, const struct queued_request *req
     for (uint32_t i = 0; named != NULL && named->count < MESSAGE_SHARES_MAX && i < entry->count;
          i++) {
         if (!is_owner(owners, count, &entry->owners[i])) {
-            (void)ask_owner(quorum, request, name, &entry->owners[i], entry->meant, named);
+            (void)ask_owner(quorum, request, name, &entry->owners[i], entry, named);
         }
     }
-    if (repeated) {
+    if (entry->copies > 0) {
         want_ends(quorum, owners, count, entry->meant);
     }
 }

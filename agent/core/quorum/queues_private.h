@@ -107,6 +107,7 @@ struct break_forwarded {
     struct message_order meant; /* the break concerns grants up to this version */
     uint16_t agent;
     uint16_t count;
+    uint32_t copies; /* how often the host has repeated the break */
     struct share owners[MESSAGE_SHARES_MAX];
 };
 
@@ -277,6 +278,9 @@ void wait_for_nobody(struct quorum *quorum, struct operation *operation);
  * the end of sessions that block it. */
 void wait_for_turn(struct quorum *quorum, struct operation *operation, const struct record *value,
                    const struct plan *plan);
+/* Returns the relay for a message to the agent that was sent `before` times already and may be
+ * lost: every second copy goes through another voter. */
+uint8_t wait_way_to(const struct quorum *quorum, uint32_t agent, uint32_t before);
 /* Sends the hosts that share the value with `agent` recalls of idle shares, at most once in
  * RECALL_MS for each name. Needs room for MESSAGE_SHARES_MAX actions. */
 void wait_recall_idle(struct quorum *quorum, const struct operation *operation,
