@@ -122,6 +122,11 @@ static bool evict(struct host *host, struct lock_ref at, uint32_t holder, uint64
 {
     const struct hfi_ending ending = ending_of(host, cause);
     int64_t until_ns = closing_end(host, at, delay_ms);
+    uint32_t handle = handle_of(host, at, holder);
+    uint32_t seat = handle != NONE ? handle_seat(host, handle) : HFI_SEAT_NONE;
+    if (seat != HFI_SEAT_NONE) {
+        hfi_unseat(lock_actor(host, at), at.slot, seat, holder, token);
+    }
     hfi_ending_note(space_region(host, at.space), at.slot, token, &ending);
     if (!hfi_evict(lock_actor(host, at), at.slot, holder, token, until_ns)) {
         /* The hold ended by itself. hfi_evict() may have written a closing time into the region;
@@ -130,8 +135,6 @@ static bool evict(struct host *host, struct lock_ref at, uint32_t holder, uint64
         return false;
     }
     closing_begin(host, at, until_ns);
-    uint32_t handle = handle_of(host, at, holder);
-    polled_unseat(host, at, holder, handle != NONE ? handle_seat(host, handle) : HFI_SEAT_NONE);
     uint64_t top = lock_token_last(host, at);
     log_loss(host, at, cause, hfi_token(top, token), delay_ms, actions);
     uint32_t client = client_of_id(host, holder);
@@ -167,12 +170,14 @@ static bool evict_reader(struct host *host, struct lock_ref at, uint32_t seat, u
         return false;
     }
     hfi_ending_note_reader(space_region(host, at.space), at.slot, seat, reader, &ending);
+    bool was_closed = atomic_load(lock_word(host, at)) & HFI_W_CLOSED;
     bool evicted = hfi_evict_reader(lock_actor(host, at), at.slot, seat, reader, until_ns);
-    if (evicted || (atomic_load(lock_word(host, at)) & HFI_W_CLOSED)) {
+    if (evicted || (!was_closed && (atomic_load(lock_word(host, at)) & HFI_W_CLOSED))) {
         /* The reader may have left by itself while the closed bit was being set. */
         closing_begin(host, at, until_ns);
     }
     if (!evicted) {
+        lock_write_closing(host, at); /* as in evict() */
         return false;
     }
     polled_attend(host, at); /* a writer may have waited for this reader only */
