@@ -230,8 +230,8 @@ START_TEST(others_do_not_answer_for_an_owner)
 }
 END_TEST
 
-/* An agent that the coordinator never names reports holds, an error and a long lock-delay, and names
- * a version that no grant has. Nothing of that counts, although it came first. */
+/* An agent that the coordinator never names reports holds, an error and a long lock-delay, and
+ * names a version that no grant has. Nothing of that counts, although it came first. */
 START_TEST(what_an_agent_says_counts_once_it_is_named)
 {
     static const char *const names[] = {"host-y", "host-z"};

@@ -68,8 +68,8 @@ static uint8_t relay_to(const struct host *host, const struct message_agent *age
     return HOST_NO_RELAY;
 }
 
-/* Returns the way for the answer to this question of another host: the way by which it came, because
- * the direct one may be cut. */
+/* Returns the way for the answer to this question of another host: the way by which it came,
+ * because the direct one may be cut. */
 static uint8_t way_back(const struct host *host, const struct message *message)
 {
     uint32_t voter = message->relayed ? route_voter(host, &message->from) : NONE;
