@@ -212,7 +212,7 @@ static int show(hf_client *client, const char *name, struct reporter *reporter)
 {
     struct page *page = calloc(1, sizeof(*page));
     if (page == NULL) {
-        return HF_ENOMEM;
+        return trouble_no_memory(client);
     }
     struct hfi_frame frame = {.kind = HFI_FRAME_SHOW, .text = text_of(name, strlen(name))};
     size_t size;
@@ -255,7 +255,7 @@ static int page_ask(hf_client *client, enum hfi_frame_kind answer, struct hfi_fr
     size_t size;
     *out = calloc(1, sizeof(**out));
     if (*out == NULL) {
-        return HF_ENOMEM;
+        return trouble_no_memory(client);
     }
     int error = packet_fetch(client, frame, answer, (*out)->packet, &size);
     if (error == 0 && hfi_frame_decode((*out)->packet, size, frame, cursor, &frame_error) != 0) {
