@@ -279,10 +279,10 @@ START_TEST(a_second_lack_of_memory_has_its_own_text)
 {
     static const char *const actions[] = {"show the lock \"a\"", "break the lock \"a\"",
                                           "memory to watch \"a\""};
-    FAILS(without_descriptors("a"), HF_ENOMEM, "no descriptor left for the shared memory");
+    FAILS(without_descriptors("a"), HF_ENOMEM, "no connection to the agent at ");
     ck_assert_int_eq(without_memory(_i), HF_ENOMEM);
     ck_assert_msg(strstr(hf_error_text(NULL), actions[_i]) != NULL &&
-                      strstr(hf_error_text(NULL), "no descriptor") == NULL,
+                      strstr(hf_error_text(NULL), "no connection") == NULL,
                   "%s", hf_error_text(NULL));
 }
 END_TEST

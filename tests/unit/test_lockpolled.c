@@ -108,6 +108,14 @@ static void other_takes(void)
     ck_assert_int_eq(hfi_try_exclusive(&other, &other_request, &others_hold), HFI_HELD);
 }
 
+/* A reader with a later ticket was let in before the waiter joined the queue. So the waiter's
+ * ticket is admitted already, and the release that lets it in raises `admit` for nobody. */
+static void other_takes_after_a_reader(void)
+{
+    other_takes();
+    region.slots[0].admit = region.slots[0].ticket_next;
+}
+
 static void other_reads(void)
 {
     ck_assert_int_eq(hfi_try_shared(&other, &other_request, &others_hold), HFI_HELD);
@@ -131,6 +139,7 @@ static void other_downgrades(void)
 static const struct turn turns[] = {
     {"a hand-over", other_takes, other_releases, false},
     {"a reader let in", other_takes, other_releases, true},
+    {"a reader let in that was admitted before", other_takes_after_a_reader, other_releases, true},
     {"a reader let in by a downgrade", other_takes, other_downgrades, true},
     {"the last reader leaves", other_reads, other_stops_reading, false},
 };
