@@ -79,7 +79,8 @@ bool config_is_same(const char *one, const char *other)
     return length == host_length(hosts[1]) && strncasecmp(hosts[0], hosts[1], length) == 0;
 }
 
-/* Returns whether the URL's host has no port, or one of 1 to 65535. An IPv6 address has brackets. */
+/* Returns whether the URL's host has no port, or one of 1 to 65535. An IPv6 address has brackets.
+ */
 static bool is_port_right(const char *host)
 {
     size_t length = strcspn(host, "/");

@@ -147,9 +147,10 @@ static int open_folder(struct agent *agent)
     return agent->memory->fd < 0 ? log_why_not(agent, errno) : check_folder(agent);
 }
 
-/* Returns whether the folder still has a name. An agent with another store may have removed it after
- * this agent had opened it (serve/leftovers.h). A folder that is removed has no links. A look at
- * its name would take the lock of /dev/shm, which a stranger can keep, if the name is missing. */
+/* Returns whether the folder still has a name. An agent with another store may have removed it
+ * after this agent had opened it (serve/leftovers.h). A folder that is removed has no links. A look
+ * at its name would take the lock of /dev/shm, which a stranger can keep, if the name is missing.
+ */
 static bool is_named(const struct agent *agent)
 {
     struct stat status;
