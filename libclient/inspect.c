@@ -17,6 +17,7 @@ struct page {
     unsigned char packet[HFI_FRAME_MAX];
     struct hf_party parties[2 * HFI_FRAME_PARTIES_MAX];
     const struct hf_party *lists[2 * HFI_FRAME_PARTIES_MAX]; /* holders, then waiters */
+    struct hf_behind behind;
     char strings[2 * HFI_FRAME_MAX]; /* terminated copies of one lock's texts */
     size_t strings_used;
     char last_name[HFI_NAME_MAX + 1];
@@ -85,6 +86,27 @@ static void page_parties(struct page *page, struct hfi_listed_cursor *cursor,
     info->waiters = page->lists + info->holder_count;
 }
 
+/* Decodes behind whom the lock is closed, after its parties. */
+static void page_behind(struct page *page, struct hfi_listed_cursor *cursor,
+                        struct hf_lock_info *info)
+{
+    struct hfi_behind_frame behind;
+    if (!hfi_listed_behind(cursor, &behind)) {
+        return;
+    }
+    page->behind = (struct hf_behind){
+        .agent = page_string(page, behind.agent),
+        .pid = behind.pid,
+        .uid = behind.uid,
+        .command = page_string(page, behind.command),
+        .ending = (enum hf_ending)behind.ending,
+        .elapsed_ns = behind.elapsed_ns,
+        .by_agent = page_string(page, behind.by_agent),
+        .by_uid = behind.by_uid,
+    };
+    info->behind = &page->behind;
+}
+
 /* The function of a caller of hf_list() or hf_show(). */
 struct reporter {
     hf_list_fn *fn;
@@ -122,6 +144,7 @@ static int page_report(struct page *page, size_t size, struct reporter *reporter
         memcpy(page->last_name, lock.name.bytes, lock.name.size);
         page->last_name_size = lock.name.size;
         page_parties(page, &cursor, &info);
+        page_behind(page, &cursor, &info);
         result = reporter->fn(&info, reporter->arg);
         reporter->stopped = result != 0;
     }

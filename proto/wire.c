@@ -12,6 +12,7 @@
 #include "proto/wire.h"
 
 #include "proto/check.h"
+#include "proto/gossip.h"
 #include "wire_body.h"
 
 #include <string.h>
@@ -73,9 +74,14 @@ bool wire_add(struct wire_writer *writer, const struct message *message)
 bool wire_add_gossip(struct wire_writer *writer, const void *bytes, size_t size)
 {
     struct hfi_writer out = {.bytes = writer->bytes, .size = writer->size, .used = writer->used};
+    unsigned char narrow[GOSSIP_PACKET_MAX];
+    size_t narrow_size = 0;
 
     HF_CHECK(size > 0 && size <= WIRE_ITEM_MAX);
-    hfi_write_binary(&out, bytes, size);
+    if (writer->version < WIRE_VERSION_GROWN) {
+        narrow_size = gossip_narrow(bytes, size, narrow);
+    }
+    hfi_write_binary(&out, narrow_size > 0 ? narrow : bytes, narrow_size > 0 ? narrow_size : size);
     return add(writer, &out);
 }
 

@@ -8,6 +8,7 @@
 #include "wire_body.h"
 
 #include "proto/check.h"
+#include "proto/wire.h"
 
 #include <string.h>
 
@@ -270,6 +271,10 @@ static const struct field refused_fields[] = {
     NUMBER(message_refused, reason, UINT8_MAX),
     AGENT_OR_NONE(message_refused, owner),
 };
+/* Optional, because earlier releases do not have the field; see struct message_refused. */
+static const struct field refused_optional[] = {
+    U32(message_refused, closed_ms),
+};
 
 static const struct field value_fields[] = {
     ORDER(message_value, version),
@@ -302,7 +307,7 @@ struct message_schema {
     const struct field *fields;
     uint32_t count;
     uint32_t optional_count;
-    const struct field *optional; /* after all other fields, from version OPTIONAL_SINCE on */
+    const struct field *optional; /* after all other fields, from WIRE_VERSION_OPTIONAL on */
 };
 
 #define SCHEMA(label, array)                                                                       \
@@ -315,9 +320,6 @@ struct message_schema {
         .name = (label), .fields = (array), .count = COUNT(array), .optional = (more),             \
         .optional_count = COUNT(more),                                                             \
     }
-
-/* From this version on a message may have more fields than its reader knows. */
-enum { OPTIONAL_SINCE = 4 };
 
 static const struct message_schema schemas[] = {
     [MESSAGE_PREPARE] = SCHEMA("PREPARE", prepare_fields),
@@ -346,7 +348,7 @@ static const struct message_schema schemas[] = {
     [MESSAGE_AMENDED] = SCHEMA("AMENDED", grant_fields),
     [MESSAGE_GIVE_BACK_ACK] = SCHEMA("GIVE_BACK_ACK", version_fields),
     [MESSAGE_RECALL] = SCHEMA_OPTIONAL("RECALL", version_fields, recall_optional),
-    [MESSAGE_REFUSED] = SCHEMA("REFUSED", refused_fields),
+    [MESSAGE_REFUSED] = SCHEMA_OPTIONAL("REFUSED", refused_fields, refused_optional),
     [MESSAGE_OWNER] = SCHEMA("OWNER", owner_fields),
     [MESSAGE_BREAK_HOLD] = SCHEMA_OPTIONAL("BREAK_HOLD", break_fields, break_optional),
     [MESSAGE_BROKEN] = SCHEMA_OPTIONAL("BROKEN", outcome_fields, broken_optional),
@@ -799,27 +801,12 @@ static bool is_empty(const struct field *field, const void *base)
 static uint32_t optional_count(const struct message_schema *schema, uint32_t version,
                                const struct message *message)
 {
-    uint32_t count = version >= OPTIONAL_SINCE ? schema->optional_count : 0;
+    uint32_t count = version >= WIRE_VERSION_OPTIONAL ? schema->optional_count : 0;
 
     while (count > 0 && is_empty(&schema->optional[count - 1], &message->as)) {
         count--;
     }
     return count;
-}
-
-/* Skips `count` items of any type. The loop ends at the end of the packet at the latest, because
- * each item has at least one byte. */
-static bool skip_items(struct hfi_reader *reader, uint64_t count)
-{
-    while (count > 0) {
-        struct hfi_item item = hfi_read_item(reader);
-
-        if (item.type == HFI_ITEM_END || item.type == HFI_ITEM_OTHER) {
-            return false;
-        }
-        count = count - 1 + (item.type == HFI_ITEM_ARRAY ? item.value : 0);
-    }
-    return true;
 }
 
 /* Reads the optional fields, and skips fields of later releases. `left` is the number of elements
@@ -830,7 +817,7 @@ static bool read_optional(struct hfi_reader *reader, const struct message_schema
     uint32_t known = left < schema->optional_count ? left : schema->optional_count;
 
     return read_fields(reader, schema->optional, known, &message->as, fault) &&
-           skip_items(reader, left - known);
+           hfi_skip_items(reader, left - known);
 }
 
 /* ---- whole messages ---- */
@@ -876,7 +863,7 @@ bool wire_body_read(struct hfi_reader *reader, uint32_t version, uint32_t count,
         return false;
     }
     known += tail_count(message);
-    return (version >= OPTIONAL_SINCE ? count >= known : count == known) &&
+    return (version >= WIRE_VERSION_OPTIONAL ? count >= known : count == known) &&
            read_tail(reader, message, fault) &&
            read_optional(reader, schema, count - known, message, fault);
 }

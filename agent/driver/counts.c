@@ -8,7 +8,8 @@ void driver_count_action(struct driver *driver, const struct action *action)
         counts->accepts++;
     } else if (action->kind == ACTION_PERSIST_PROMISE) {
         counts->promises++;
-    } else if (action->kind == ACTION_SEND && action->as.send.message.kind == MESSAGE_REFUSED) {
+    } else if (action->kind == ACTION_SEND && action->as.send.message.kind == MESSAGE_REFUSED &&
+               action->as.send.message.as.refused.request_id != 0) { /* else it refuses nothing */
         counts->refused[action->as.send.message.as.refused.reason]++;
     }
 }

@@ -594,7 +594,8 @@ void agent_start(struct sim_agent *agent)
     agent->starts++;
     agent->version = WIRE_VERSION;
     if (world.faults.older) {
-        agent->version -= faults_draw_beside(agent->index, agent->starts, 2);
+        agent->version -= faults_draw_beside(agent->index, agent->starts,
+                                             WIRE_VERSION - WIRE_VERSION_OLDEST + 1);
     }
     fiber_start(&agent->fiber, agent_main, agent);
 }

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "proto/check.h"
+#include "proto/gossip.h"
 #include "proto/wire.h"
 #include "sim.h"
 
@@ -156,24 +157,26 @@ static uint32_t version_between(uint32_t from, uint32_t to)
 /* Clears the fields that do not exist in `version` of the messages. */
 static void forget_newer(struct message *message, uint32_t version)
 {
-    if (version < WIRE_VERSION && message->kind == MESSAGE_RENEW) {
+    if (version < WIRE_VERSION_OPTIONAL && message->kind == MESSAGE_RENEW) {
         memset(message->as.renew.release, 0, sizeof(message->as.renew.release));
-    } else if (version < WIRE_VERSION && message->kind == MESSAGE_RENEW_ACK) {
+    } else if (version < WIRE_VERSION_OPTIONAL && message->kind == MESSAGE_RENEW_ACK) {
         memset(message->as.renew_ack.release, 0, sizeof(message->as.renew_ack.release));
-    } else if (version < WIRE_VERSION && message->kind == MESSAGE_AMEND) {
+    } else if (version < WIRE_VERSION_OPTIONAL && message->kind == MESSAGE_AMEND) {
         message->as.amend.token_used = 0;
         message->as.amend.in_use = false;
-    } else if (version < WIRE_VERSION && message->kind == MESSAGE_ACQUIRE) {
+    } else if (version < WIRE_VERSION_OPTIONAL && message->kind == MESSAGE_ACQUIRE) {
         message->as.acquire.tries = MESSAGE_TRIES_NONE;
-    } else if (version < WIRE_VERSION && message->kind == MESSAGE_RECALL) {
+    } else if (version < WIRE_VERSION_OPTIONAL && message->kind == MESSAGE_RECALL) {
         message->as.version.recall = MESSAGE_RECALL_WAITS;
-    } else if (version < WIRE_VERSION &&
+    } else if (version < WIRE_VERSION_OPTIONAL &&
                (message->kind == MESSAGE_BREAK || message->kind == MESSAGE_BREAK_HOLD)) {
         struct message_break *breaking = &message->as.break_lock;
         breaking->user = 0;
         breaking->counts = false;
         breaking->meant = (struct message_order){0, 0};
-    } else if (version < WIRE_VERSION && message->kind == MESSAGE_BROKEN) {
+    } else if (version < WIRE_VERSION_OPTIONAL && message->kind == MESSAGE_REFUSED) {
+        message->as.refused.closed_ms = 0;
+    } else if (version < WIRE_VERSION_OPTIONAL && message->kind == MESSAGE_BROKEN) {
         /* not by a struct message_outcome, whose padding has the newer fields */
         size_t newer = offsetof(struct message_broken, part);
         memset((char *)&message->as.broken + newer, 0, sizeof(struct message_broken) - newer);
@@ -244,8 +247,13 @@ void net_send_gossip(uint32_t from, uint32_t to, const void *bytes, size_t size)
     struct wire_writer writer;
     const unsigned char *arrives = NULL;
     size_t arrives_size = 0;
+    static unsigned char narrow[GOSSIP_PACKET_MAX];
     begin_packet(&writer, from, to, 0, 0);
     HF_CHECK(wire_add_gossip(&writer, bytes, size));
+    if (version_between(from, to) < WIRE_VERSION_GROWN) {
+        size = gossip_narrow(bytes, size, narrow);
+        bytes = narrow;
+    }
     if (read_packet(wire_end(&writer), &none, &arrives, &arrives_size) != WIRE_GOSSIP ||
         arrives_size != size || memcmp(arrives, bytes, size) != 0) {
         sim_fail("gossip of host %u arrives as something else", from);

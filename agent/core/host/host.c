@@ -4,6 +4,7 @@
 #include "adoption.h"
 #include "answers.h"
 #include "attend.h"
+#include "behind.h"
 #include "breaks.h"
 #include "burials.h"
 #include "clients.h"
@@ -54,6 +55,7 @@ static struct host *lay_out(struct arena *arena, const struct host_config *confi
     into->handles = handles_lay_out(arena, config);
     into->requests = requests_lay_out(arena, config);
     into->kept = kept_lay_out(arena);
+    into->behind = behind_lay_out(arena);
     into->routes = routes_lay_out(arena);
     into->openings = openings_lay_out(arena, config);
     into->watches = watches_lay_out(arena, config);

@@ -16,7 +16,7 @@
  *   attend                                        what the agent does when it looks at a lock
  *   grants limits words                           a lock's grant, its limited holds, its word
  *   holds slots requests pending                  ends of holds, slots of names, requests, OPENs
- *   handles watches openings kept delays          tables
+ *   handles watches openings kept delays behind   tables
  *   locks seats clients ringing routes ids listing spaces
  *
  * The modules look, merge, publish, inspect, overview, survey and invariants stand beside these and
@@ -114,6 +114,7 @@ struct host {
     struct delays *delays;
     struct requests *requests;
     struct kept *kept;
+    struct behind *behind;
 };
 
 /* Emits an action and returns it. The caller fills it in. */

@@ -11,8 +11,8 @@ static struct message *answer(struct quorum *quorum, const struct queued_request
     return step_send_by(quorum, request->agent, request->relay, kind);
 }
 
-void answer_refused(struct quorum *quorum, const struct queued_request *request,
-                    const struct message_name *name, enum message_refusal reason)
+static struct message_refused *refuse(struct quorum *quorum, const struct queued_request *request,
+                                      const struct message_name *name, enum message_refusal reason)
 {
     struct message_refused *refused = &answer(quorum, request, MESSAGE_REFUSED)->as.refused;
     refused->agent = *agents_name(quorum, request->agent);
@@ -20,6 +20,13 @@ void answer_refused(struct quorum *quorum, const struct queued_request *request,
     refused->request_id = request->id;
     refused->name = *name;
     refused->reason = (uint8_t)reason;
+    return refused;
+}
+
+void answer_refused(struct quorum *quorum, const struct queued_request *request,
+                    const struct message_name *name, enum message_refusal reason)
+{
+    struct message_refused *refused = refuse(quorum, request, name, reason);
     if (reason == MESSAGE_REFUSED_NOT_OWNER) {
         uint32_t owner = ballots_coordinator(quorum, names_partition(name->bytes, name->length));
         if (owner < quorum->config->voter_count && owner != quorum->config->self) {
@@ -106,7 +113,8 @@ static void notify_owner_to_break(struct quorum *quorum, const struct queued_req
 }
 
 /* Returns the owners in the value, exclusive or shared. */
-static uint32_t owners_of(struct quorum *quorum, const struct record *value, struct share *owners)
+static uint32_t owners_of(const struct quorum *quorum, const struct record *value,
+                          struct share *owners)
 {
     if (value->mode == MESSAGE_MODE_EXCLUSIVE) {
         owners[0] = (struct share){record_version(value), value->epoch, value->owner};
@@ -160,19 +168,62 @@ static bool is_owner(const struct share *owners, uint32_t count, const struct sh
     return false;
 }
 
-/* Returns for how long the lock-delays of ended sessions still keep the lock closed. */
+/* Returns for how long the lock-delays of ended sessions still keep the lock closed. *last is the
+ * agent whose lock-delay ends last; 0 ms: AGENTS_NONE. */
 static uint32_t closed_by_expiry_ms(const struct quorum *quorum, const struct record *value,
-                                    const struct share *owners, uint32_t count)
+                                    const struct share *owners, uint32_t count, uint16_t *last)
 {
     int64_t left_ns = 0;
+    *last = AGENTS_NONE;
     for (uint32_t i = 0; i < count; i++) {
         if (sessions_has_ended(quorum, owners[i].agent, owners[i].epoch)) {
             int64_t own_ns = plan_delay_end_ns(quorum, value, owners[i].agent) -
                              step_now_ns(quorum);
+            *last = own_ns > left_ns ? owners[i].agent : *last;
             left_ns = own_ns > left_ns ? own_ns : left_ns;
         }
     }
     return (uint32_t)((left_ns + MS_NS - 1) / MS_NS);
+}
+
+/* Writes into the refusal for how long, and behind which host, the lock is closed, if a lock-delay
+ * after the end of a session keeps it closed. Returns whether one does. */
+static bool say_closed(const struct quorum *quorum, const struct record *value,
+                       struct message_refused *refused)
+{
+    struct share owners[MESSAGE_SHARES_MAX];
+    uint16_t last = AGENTS_NONE;
+    uint32_t count = owners_of(quorum, value, owners);
+    refused->closed_ms = closed_by_expiry_ms(quorum, value, owners, count, &last);
+    if (last != AGENTS_NONE) {
+        refused->owner = *agents_name(quorum, last);
+    }
+    return last != AGENTS_NONE;
+}
+
+/* Sends a REFUSED that the lock is in use. value: NULL, or the lock's value. */
+static void answer_in_use(struct quorum *quorum, const struct queued_request *request,
+                          const struct message_name *name, const struct record *value)
+{
+    struct message_refused *refused = refuse(quorum, request, name, MESSAGE_REFUSED_IN_USE);
+    if (value != NULL) {
+        (void)say_closed(quorum, value, refused);
+    }
+}
+
+void answer_closed(struct quorum *quorum, const struct operation *operation,
+                   const struct queued_request *request, const struct message_name *name)
+{
+    struct message_refused closed = {0};
+    const struct record *value = registers_find(quorum, operation->name);
+    if (request->kind != MESSAGE_ACQUIRE || operation->state != OPERATION_WAITING ||
+        value == NULL || !say_closed(quorum, value, &closed)) {
+        return;
+    }
+    struct message_refused *refused = refuse(quorum, request, name, MESSAGE_REFUSED_IN_USE);
+    refused->request_id = 0;
+    refused->closed_ms = closed.closed_ms;
+    refused->owner = closed.owner;
 }
 
 /* Begins the BROKEN that names the owners which this voter asks. */
@@ -234,6 +285,7 @@ static void answer_break(struct quorum *quorum, const struct queued_request *req
     struct share owners[MESSAGE_SHARES_MAX];
     uint32_t count = owners_of(quorum, value, owners);
     uint32_t asked = 0;
+    uint16_t last = AGENTS_NONE;
     const struct break_forwarded *entry = forwarded(quorum, request, owners, count);
     struct message_broken *named = request->counts ? name_owners(quorum, request, entry->meant)
                                                    : NULL;
@@ -243,7 +295,7 @@ static void answer_break(struct quorum *quorum, const struct queued_request *req
     }
     if (named != NULL) {
         named->total = asked;
-        named->closed_ms = closed_by_expiry_ms(quorum, value, owners, count);
+        named->closed_ms = closed_by_expiry_ms(quorum, value, owners, count, &last);
     } else if (asked == 0) {
         struct message_outcome *outcome = &answer(quorum, request, MESSAGE_BROKEN)->as.outcome;
         outcome->agent = *agents_name(quorum, request->agent);
@@ -268,7 +320,7 @@ void answer_tries(struct quorum *quorum, struct operation *operation)
     for (uint32_t at = operation->first; at != NONE; at = quorum->queues->requests[at].next) {
         struct queued_request *request = &quorum->queues->requests[at];
         if (request->refused) {
-            answer_refused(quorum, request, &name, MESSAGE_REFUSED_IN_USE);
+            answer_in_use(quorum, request, &name, registers_find(quorum, operation->name));
             request->tries = MESSAGE_TRIES_NONE;
             request->refused = false;
             request->probes = false;
@@ -310,7 +362,7 @@ static void answer_one(struct quorum *quorum, const struct queued_request *reque
         answer_refused(quorum, request, name, MESSAGE_REFUSED_TOKENS);
         break;
     case OUTCOME_REFUSED_IN_USE:
-        answer_refused(quorum, request, name, MESSAGE_REFUSED_IN_USE);
+        answer_in_use(quorum, request, name, value);
         break;
     case OUTCOME_HOST_GONE:
         break;

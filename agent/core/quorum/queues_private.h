@@ -246,6 +246,11 @@ int64_t plan_delay_end_ns(const struct quorum *quorum, const struct record *valu
 
 void answer_refused(struct quorum *quorum, const struct queued_request *request,
                     const struct message_name *name, enum message_refusal reason);
+/* For a copy of an acquire that waits in the queue: tells its host for how long, and behind which
+ * host, the lock is closed, if a lock-delay after the end of a session keeps it closed. Only what
+ * people see depends on that. */
+void answer_closed(struct quorum *quorum, const struct operation *operation,
+                   const struct queued_request *request, const struct message_name *name);
 /* Answers the tries of hosts on which other processes wait. The hosts' requests stay in the
  * queue. */
 void answer_tries(struct quorum *quorum, struct operation *operation);
