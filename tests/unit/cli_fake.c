@@ -28,6 +28,8 @@
  *   away=N          the first N calls of hf_list fail with HF_ENOAGENT
  *   stuck=N         after N calls hf_list never returns, as with an agent that does not answer
  *   empty           there is nothing to list
+ *   behind=N        the closed locks are closed behind a hold that ended as enum hf_ending N says;
+ *                   100: nothing but the host is known
  *   more            two more locks: one is free, one is awaited and has long names
  *   log=PATH        every call is appended to that file, one in each line
  *
@@ -478,12 +480,25 @@ static const struct hf_party *const patient_list[] = {&patient[0]};
 static const struct hf_party *const waiter_list[] = {&waiters[0], &waiters[1]};
 static const struct hf_party *const long_queue[] = {&waiters[0], &waiters[1], &waiters[0]};
 static const struct hf_lock_info infos[] = {
-    {"a", HF_STATE_EXCLUSIVE, 0, "dev", 0, holder_list, 1, waiter_list, 2},
-    {"free/\xc3\xbc", HF_STATE_FREE, 1, NULL, -1, NULL, 0, NULL, 0},
-    {"many", HF_STATE_SHARED, 2500000000, "dev", 3000000, reader_list, 2, NULL, 0},
-    {"idle", HF_STATE_FREE, 0, "dev", 0, NULL, 0, NULL, 0},
-    {"orders/of-\xc3\xbc/reports", HF_STATE_EXCLUSIVE, 0, "dev", 0, patient_list, 1, long_queue, 3},
+    {"a", HF_STATE_EXCLUSIVE, 0, "dev", 0, holder_list, 1, waiter_list, 2, NULL},
+    {"free/\xc3\xbc", HF_STATE_FREE, 1, NULL, -1, NULL, 0, NULL, 0, NULL},
+    {"many", HF_STATE_SHARED, 2500000000, "dev", 3000000, reader_list, 2, NULL, 0, NULL},
+    {"idle", HF_STATE_FREE, 0, "dev", 0, NULL, 0, NULL, 0, NULL},
+    {"orders/of-\xc3\xbc/reports", HF_STATE_EXCLUSIVE, 0, "dev", 0, patient_list, 1, long_queue, 3, NULL},
 };
+
+/* Calls fn with the lock, and with the hold behind which it is closed if that is set. */
+static int tell(struct hf_lock_info info, hf_list_fn *fn, void *arg)
+{
+    const struct hf_behind behind = {"host-c",   999, 0,       "job \x1b x", (enum hf_ending)number("behind"),
+                                     1700000000, "b", 4294967294};
+    const struct hf_behind vague = {"host-c", -1, -1, NULL, HF_ENDING_UNKNOWN, -1, NULL, -1};
+
+    if (is_set("behind") && info.closed_ns > 0) {
+        info.behind = number("behind") == 100 ? &vague : &behind;
+    }
+    return fn(&info, arg);
+}
 
 int hf_list(hf_client *client, const char *prefix, hf_list_fn *fn, void *arg)
 {
@@ -501,7 +516,7 @@ int hf_list(hf_client *client, const char *prefix, hf_list_fn *fn, void *arg)
         return (int)number("list");
     }
     for (size_t index = 0; index < (is_set("more") ? 5 : 3) && !is_set("empty"); index++) {
-        int stop = fn(&infos[index], arg);
+        int stop = tell(infos[index], fn, arg);
 
         if (stop != 0) {
             return stop;
@@ -520,7 +535,7 @@ int hf_show(hf_client *client, const char *name, hf_list_fn *fn, void *arg)
 
             info.age_ns += is_set("changed") ? 1000000000 : 0;
             info.closed_ns -= is_set("changed") && info.closed_ns > 0 ? 1000000 : 0;
-            return fn(&info, arg);
+            return tell(info, fn, arg);
         }
     }
     return HF_EACCES;
