@@ -46,8 +46,8 @@ static void describe_waiter(struct json *json, const struct hf_party *waiter)
 static const char *ending_word(enum hf_ending ending)
 {
     static const char *const words[] = {
-        [HF_ENDING_PROCESS] = "process", [HF_ENDING_BROKEN] = "broken",
-        [HF_ENDING_LEASE] = "lease_over", [HF_ENDING_STALL] = "stalled",
+        [HF_ENDING_PROCESS] = "process",      [HF_ENDING_BROKEN] = "broken",
+        [HF_ENDING_LEASE] = "lease_over",     [HF_ENDING_STALL] = "stalled",
         [HF_ENDING_SESSION] = "session_lost", [HF_ENDING_DAMAGE] = "damaged",
     };
 

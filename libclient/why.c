@@ -3,9 +3,9 @@
  *
  * For a lock that the program does not have, the answers to SHOW and STATUS contain all that the
  * agent knows: SHOW has the holders, the waiters, the lock-delay and behind whom it keeps the lock
- * closed, STATUS has the session and the voters. For a lock that it lost, ended.c finds out why the hold ended. Only this file chooses the
- * reason and writes its text, so that the command and every program give the same reason for the
- * same case.
+ * closed, STATUS has the session and the voters. For a lock that it lost, ended.c finds out why the
+ * hold ended. Only this file chooses the reason and writes its text, so that the command and every
+ * program give the same reason for the same case.
  */
 #include "holdfast/admin.h"
 

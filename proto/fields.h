@@ -129,8 +129,8 @@ bool hfi_read_array(struct hfi_reader *reader, uint32_t field_index, const char 
                     uint32_t low, uint32_t high, uint32_t *count)
     __attribute__((warn_unused_result));
 
-/* Skips count items of any type, with all that they contain. Returns false if the packet ends before
- * them, or if a type is not allowed. */
+/* Skips count items of any type, with all that they contain. Returns false if the packet ends
+ * before them, or if a type is not allowed. */
 bool hfi_skip_items(struct hfi_reader *reader, uint64_t count) __attribute__((warn_unused_result));
 
 /* Reads count fields into the struct at base. index_first is the index of the first field in its

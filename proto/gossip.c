@@ -7,8 +7,9 @@
  *   hashes = [author, incarnation, [index << 32 | hash...]]
  *
  * An item's body begins with its kind. It may end with further fields, which are optional and which
- * a reader skips if it does not know them. GOSSIP_LOCK has one: `last`. The number of entries of a packet is known only at the end,
- * so the head of their array always has the form with a 16-bit count.
+ * a reader skips if it does not know them. GOSSIP_LOCK has one: `last`. The number of entries of a
+ * packet is known only at the end, so the head of their array always has the form with a 16-bit
+ * count.
  */
 #include "proto/gossip.h"
 
@@ -161,7 +162,7 @@ static const struct hfi_field last_fields[] = {
 struct body_table {
     const struct hfi_field *fields;
     uint32_t count;
-    /* the number of elements of the body, including the kind and the arrays, without further ones */
+    /* the number of elements of the body, with the kind and the arrays, but not further ones */
     uint32_t elements;
 };
 

@@ -218,8 +218,8 @@ struct hf_reason {
     int64_t uid;
     uint64_t holders; /* the number of known holders */
     uint64_t waiters; /* the number of known waiters, including this handle if it waits */
-    /* the agent's name on the host of the holder (HF_WHY_CLOSED: of the last holder), or of the user
-     * that broke the hold */
+    /* the agent's name on the host of the holder (HF_WHY_CLOSED: of the last holder), or of the
+     * user that broke the hold */
     char agent[40];
     char command[512]; /* the holder's command line, maybe cut off */
     /* the whole reason in one English line, without the lock's name; it may contain bytes of other

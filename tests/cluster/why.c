@@ -2,8 +2,8 @@
  * Three real agents on this machine's loopback are one cell. The tests check hf_why() and the exit
  * status of `holdfast lock` in five cases: another host holds the lock; the lock is closed for the
  * lock-delay of a dead holder on another host; it is closed for the lock-delay of a whole host that
- * vanished; two of the three voters are gone; two have just been stopped. Both cases of a lock-delay
- * also run with a host-a that speaks an earlier version of the messages between agents.
+ * vanished; two of the three voters are gone; two have just been stopped. Both cases of a
+ * lock-delay also run with a host-a that speaks an earlier version of the messages between agents.
  */
 #include "../suite_main.h"
 #include "actor.h"
@@ -163,8 +163,8 @@ START_TEST(held_on_another_host)
 }
 END_TEST
 
-/* Waits until the reason is that the lock is closed behind the actor's process on host-a, for 20 s at
- * most, which a coordinator counts long. known: host-a reports which process that was. */
+/* Waits until the reason is that the lock is closed behind the actor's process on host-a, for 20 s
+ * at most, which a coordinator counts long. known: host-a reports which process that was. */
 static struct hf_reason await_behind(bool known)
 {
     struct hf_reason reason;
@@ -193,8 +193,7 @@ static void dead_holder(bool known)
     if (known) {
         snprintf(last, sizeof(last), " ago; last holder on host-a: process %lld of user ",
                  (long long)holder.pid);
-        snprintf(json, sizeof(json),
-                 "\"agent\":\"host-a\",\"pid\":%lld,\"uid\":%d,\"command\":\"",
+        snprintf(json, sizeof(json), "\"agent\":\"host-a\",\"pid\":%lld,\"uid\":%d,\"command\":\"",
                  (long long)holder.pid, (int)getuid());
     } else {
         snprintf(last, sizeof(last), "; last holder on host-a");

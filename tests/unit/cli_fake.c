@@ -484,14 +484,16 @@ static const struct hf_lock_info infos[] = {
     {"free/\xc3\xbc", HF_STATE_FREE, 1, NULL, -1, NULL, 0, NULL, 0, NULL},
     {"many", HF_STATE_SHARED, 2500000000, "dev", 3000000, reader_list, 2, NULL, 0, NULL},
     {"idle", HF_STATE_FREE, 0, "dev", 0, NULL, 0, NULL, 0, NULL},
-    {"orders/of-\xc3\xbc/reports", HF_STATE_EXCLUSIVE, 0, "dev", 0, patient_list, 1, long_queue, 3, NULL},
+    {"orders/of-\xc3\xbc/reports", HF_STATE_EXCLUSIVE, 0, "dev", 0, patient_list, 1, long_queue, 3,
+     NULL},
 };
 
 /* Calls fn with the lock, and with the hold behind which it is closed if that is set. */
 static int tell(struct hf_lock_info info, hf_list_fn *fn, void *arg)
 {
-    const struct hf_behind behind = {"host-c",   999, 0,       "job \x1b x", (enum hf_ending)number("behind"),
-                                     1700000000, "b", 4294967294};
+    const struct hf_behind behind = {
+        "host-c",   999, 0,         "job \x1b x", (enum hf_ending)number("behind"),
+        1700000000, "b", 4294967294};
     const struct hf_behind vague = {"host-c", -1, -1, NULL, HF_ENDING_UNKNOWN, -1, NULL, -1};
 
     if (is_set("behind") && info.closed_ns > 0) {

@@ -185,7 +185,8 @@ START_TEST(test_behind)
 
     run_command(cases[_i].fake, "ls", &ran);
     ck_assert_msg(strstr(ran.out, cases[_i].ls) != NULL, "%s", ran.out);
-    ck_assert_msg(strstr(ran.out, "many    shared, closed 2.5 s  2 holders") != NULL, "%s", ran.out);
+    ck_assert_msg(strstr(ran.out, "many    shared, closed 2.5 s  2 holders") != NULL, "%s",
+                  ran.out);
     run_command(cases[_i].fake, "show free/\xc3\xbc", &ran);
     ck_assert_msg(strstr(ran.out, cases[_i].show) != NULL, "%s", ran.out);
     run_command(cases[_i].fake, "show --json free/\xc3\xbc", &ran);
@@ -612,7 +613,8 @@ START_TEST(test_watch_times)
     run_finish(&run, &ran);
     const char *time = strstr(ran.out, "\"behind\":null,\"time\":\"");
     ck_assert_ptr_nonnull(time);
-    ck_assert(has_time(time + strlen("\"behind\":null,\"time\":\""), "0000-00-00T00:00:00.000Z\"}\n"));
+    ck_assert(
+        has_time(time + strlen("\"behind\":null,\"time\":\""), "0000-00-00T00:00:00.000Z\"}\n"));
 }
 END_TEST
 

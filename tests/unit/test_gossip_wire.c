@@ -40,9 +40,8 @@ START_TEST(test_items_come_back)
             ck_assert_int_eq(item.as.lock.waiters[7].waited_ms, INT64_MAX);
             ck_assert_uint_eq(item.as.lock.waiter_total, 2000);
             ck_assert_int_eq(item.as.lock.has_last, i == 9);
-            ck_assert_int_eq(memcmp(&item.as.lock.last, &sample.as.lock.last,
-                                    sizeof(sample.as.lock.last)),
-                             0);
+            ck_assert_int_eq(
+                memcmp(&item.as.lock.last, &sample.as.lock.last, sizeof(sample.as.lock.last)), 0);
         } else if (i != 1) {
             ck_assert_int_eq(memcmp(&item, &sample, sizeof(item)), 0);
         } else {

@@ -96,20 +96,23 @@ START_TEST(why_says_behind_whom_it_is_closed)
         int closed; /* as in struct agent */
         const char *text;
     } rows[] = {
-        {HF_ENDING_UNKNOWN, "its last holder vanished, or its hold was ended, 1.7 s ago; last holder "
-                            "on gone: process 4715 (sleep 3)"},
-        {HF_ENDING_PROCESS, "the process that held it ended, 1.7 s ago; last holder on gone: process "
-                            "4715 (sleep 3)"},
+        {HF_ENDING_UNKNOWN,
+         "its last holder vanished, or its hold was ended, 1.7 s ago; last holder "
+         "on gone: process 4715 (sleep 3)"},
+        {HF_ENDING_PROCESS,
+         "the process that held it ended, 1.7 s ago; last holder on gone: process "
+         "4715 (sleep 3)"},
         {HF_ENDING_BROKEN, "its last hold was broken by user 4294967288 on other, 1.7 s ago; last "
                            "holder on gone: process 4715 (sleep 3)"},
         {HF_ENDING_LEASE, "the lease of its last hold was over, 1.7 s ago; last holder on gone: "
                           "process 4715 (sleep 3)"},
         {HF_ENDING_STALL, "its last holder reported no progress, 1.7 s ago; last holder on gone: "
                           "process 4715 (sleep 3)"},
-        {HF_ENDING_SESSION, "the session of gone, which had it, ended, 1.7 s ago; last known holder "
-                            "on gone: process 4715 (sleep 3)"},
+        {HF_ENDING_SESSION,
+         "the session of gone, which had it, ended, 1.7 s ago; last known holder "
+         "on gone: process 4715 (sleep 3)"},
         {99, "its last holder vanished, or its hold was ended, 1.7 s ago; last holder on gone: "
-             "process 4715 (sleep 3)"}, /* of a later release */
+             "process 4715 (sleep 3)"},                          /* of a later release */
         {-2, "its last holder vanished, or its hold was ended"}, /* nothing is known */
     };
     struct hf_reason reason = HF_REASON_INIT;

@@ -130,8 +130,8 @@ static uint32_t told_closed(uint32_t node, uint64_t id, uint32_t count)
     return refused->closed_ms;
 }
 
-/* The owner's session ends. Each copy of a waiting host's request brings for how long the lock stays
- * closed, and behind which host; and so does the refusal of a try. */
+/* The owner's session ends. Each copy of a waiting host's request brings for how long the lock
+ * stays closed, and behind which host; and so does the refusal of a try. */
 START_TEST(hosts_learn_behind_whom_it_is_closed)
 {
     cell = cell_ready(5);

@@ -496,8 +496,8 @@ static bool has_optional(void)
     return sent.kind == MESSAGE_RENEW || sent.kind == MESSAGE_RENEW_ACK ||
            sent.kind == MESSAGE_AMEND || sent.kind == MESSAGE_ACQUIRE ||
            sent.kind == MESSAGE_RECALL || sent.kind == MESSAGE_REFUSED ||
-           sent.kind == MESSAGE_BREAK ||
-           sent.kind == MESSAGE_BREAK_HOLD || sent.kind == MESSAGE_BROKEN;
+           sent.kind == MESSAGE_BREAK || sent.kind == MESSAGE_BREAK_HOLD ||
+           sent.kind == MESSAGE_BROKEN;
 }
 
 /* Returns how many arrays of the packet may be shorter: the items, a message with an optional
@@ -826,8 +826,7 @@ int main(void)
     tcase_add_test(tcase, test_shares);
     tcase_add_test(tcase, test_golden);
     tcase_add_loop_test(tcase, test_gossip_of_versions, 0, WIRE_VERSION - WIRE_VERSION_OLDEST + 1);
-    tcase_add_loop_test(tcase, test_bytes_of_all_kinds, 0,
-                        WIRE_VERSION - WIRE_VERSION_OLDEST + 1);
+    tcase_add_loop_test(tcase, test_bytes_of_all_kinds, 0, WIRE_VERSION - WIRE_VERSION_OLDEST + 1);
     tcase_add_test(tcase, test_broken);
     tcase_add_test(tcase, test_all_kinds_sampled);
     tcase_add_test(tcase, test_many);

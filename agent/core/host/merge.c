@@ -103,8 +103,8 @@ static void add_view(struct merged *merged, const struct gossip_view *view)
                                  lock->waiter_total > lock->waiter_count;
 }
 
-/* Notes that the lock is closed for closed_ns behind that hold. Of several, the one with the longest
- * time stays. */
+/* Notes that the lock is closed for closed_ns behind that hold. Of several, the one with the
+ * longest time stays. */
 static void add_closed(struct merged *merged, int64_t closed_ns, const struct gossip_last *last)
 {
     if (closed_ns <= 0 || (merged->lock.behind != NULL && closed_ns <= merged->lock.closed_ns)) {

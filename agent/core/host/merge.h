@@ -12,8 +12,8 @@
  * report of that has not arrived here yet. Readers are shown if no exclusive holder has a higher
  * token than they have: their token is that of the last writer before them (rule 22).
  *
- * If several hosts have closed the lock, it is shown as closed behind the hold whose lock-delay ends
- * last.
+ * If several hosts have closed the lock, it is shown as closed behind the hold whose lock-delay
+ * ends last.
  */
 #ifndef HOST_MERGE_H
 #define HOST_MERGE_H

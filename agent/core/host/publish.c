@@ -75,9 +75,9 @@ static void fill_holder(const struct host *host, const struct hfi_party_frame *p
 }
 
 /*
- * Fills in behind whom the lock is closed. If a coordinator counts the lock-delay, this host reports
- * it only while a process waits here: the lock's word does not change when that lock-delay is over,
- * and only a lock with waiters is looked at again without a change of its word.
+ * Fills in behind whom the lock is closed. If a coordinator counts the lock-delay, this host
+ * reports it only while a process waits here: the lock's word does not change when that lock-delay
+ * is over, and only a lock with waiters is looked at again without a change of its word.
  */
 static void fill_closed(const struct host *host, struct gossip_lock *out)
 {

@@ -178,10 +178,10 @@ struct hfi_party_frame {
     struct hfi_text command; /* empty: unknown */
 };
 
-/* Behind whom a lock-delay keeps a lock closed: the hold that ended, as far as it is known. A number
- * that is not known is -1, and a text that is not known is empty. */
+/* Behind whom a lock-delay keeps a lock closed: the hold that ended, as far as it is known. A
+ * number that is not known is -1, and a text that is not known is empty. */
 struct hfi_behind_frame {
-    uint32_t ending; /* enum hfi_ending_kind, or the number of a later release */
+    uint32_t ending;    /* enum hfi_ending_kind, or the number of a later release */
     int64_t elapsed_ns; /* how long ago the hold ended */
     int64_t pid;
     int64_t uid;

@@ -634,8 +634,8 @@ enum message_refusal {
 
 /*
  * IN_USE with closed_ms: for that time the lock stays closed, because the session of the host
- * `owner` has ended. If request_id is 0, the message refuses nothing: it only says so to a host that
- * waits. Nothing but what people see depends on closed_ms, and on `owner` beside it.
+ * `owner` has ended. If request_id is 0, the message refuses nothing: it only says so to a host
+ * that waits. Nothing but what people see depends on closed_ms, and on `owner` beside it.
  */
 struct message_refused {
     struct message_agent agent;

@@ -25,9 +25,9 @@
 
 enum {
     WIRE_VERSION = 5,
-    WIRE_VERSION_OLDEST = 3,      /* the oldest version that an agent still writes and reads */
-    WIRE_VERSION_OPTIONAL = 4,    /* from this version on, messages may have further fields */
-    WIRE_VERSION_GROWN = 5,       /* from this version on, items of gossip may have further fields */
+    WIRE_VERSION_OLDEST = 3,   /* the oldest version that an agent still writes and reads */
+    WIRE_VERSION_OPTIONAL = 4, /* from this version on, messages may have further fields */
+    WIRE_VERSION_GROWN = 5,    /* from this version on, items of gossip may have further fields */
     WIRE_PACKET_MAX = 256 * 1024, /* bytes; a larger packet is refused */
     WIRE_ITEM_MAX = 16 * 1024,
     WIRE_HEADER_ROOM = 256, /* larger than any header */
