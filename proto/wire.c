@@ -81,7 +81,11 @@ bool wire_add_gossip(struct wire_writer *writer, const void *bytes, size_t size)
     if (writer->version < WIRE_VERSION_GROWN) {
         narrow_size = gossip_narrow(bytes, size, narrow);
     }
-    hfi_write_binary(&out, narrow_size > 0 ? narrow : bytes, narrow_size > 0 ? narrow_size : size);
+    if (narrow_size > 0 && narrow_size < size) {
+        bytes = narrow;
+        size = narrow_size;
+    }
+    hfi_write_binary(&out, bytes, size);
     return add(writer, &out);
 }
 
