@@ -540,6 +540,41 @@ START_TEST(behind_a_host_that_vanished)
 }
 END_TEST
 
+/* While a process waits here, this host tells other hosts behind whom the lock is closed elsewhere;
+ * not before, and not after the process has left. */
+START_TEST(a_waiting_host_passes_on_behind_whom)
+{
+    struct gossip_lock lock;
+    uint32_t client = rig_connect(rig, HOST_MAY_USE);
+    ck_assert_ptr_null(rig_open(rig, client, "z", 0));
+    rig_refuse(rig, rig_sent(rig, MESSAGE_ACQUIRE), MESSAGE_REFUSED_IN_USE);
+    struct rig_reply *reply = rig_find(rig, client, HFI_FRAME_OPENED);
+    ck_assert_ptr_nonnull(reply);
+    struct hfi_opened opened = reply->frame.opened;
+    closed_elsewhere("z", 9000);
+    pass(500);
+    ck_assert(!told("z", &lock));
+    opened.seat = rig_seat(rig, client, opened.handle, false);
+    struct hfi_actor actor = rig_actor(rig, opened.holder);
+    struct hfi_request request = {.slot = opened.slot, .seat = opened.seat, .trying = true};
+    struct hfi_wait_limit now = {.deadline_ns = rig->now_ns};
+    struct hfi_held held;
+    uint64_t place = 0;
+    ck_assert_int_eq(hfi_wait_exclusive(&actor, &request, &now, &place, &held), HFI_UNGRANTED);
+    pass(500);
+    ck_assert(told("z", &lock));
+    ck_assert_uint_eq(lock.waiter_total, 1);
+    ck_assert_int_gt(lock.closed_ms, 7500);
+    ck_assert_int_le(lock.closed_ms, 8000);
+    ck_assert(lock.has_last);
+    ck_assert_mem_eq(&lock.last.agent, &names[OTHER], sizeof(names[OTHER]));
+    ck_assert_uint_eq(lock.last.ending, HF_ENDING_SESSION);
+    hfi_leave(&actor, &request, &place);
+    pass(500);
+    ck_assert(!told("z", &lock));
+}
+END_TEST
+
 /* A name whose slot is freed right after its hold does not stay held in host-b's view. */
 START_TEST(a_name_that_goes_is_told)
 {
@@ -604,6 +639,7 @@ int main(void)
     tcase_add_test(tests, behind_whom_it_is_closed_here);
     tcase_add_test(tests, behind_whom_another_host_says);
     tcase_add_test(tests, behind_a_host_that_vanished);
+    tcase_add_test(tests, a_waiting_host_passes_on_behind_whom);
     tcase_add_test(tests, a_name_that_goes_is_told);
     tcase_add_test(tests, watchers_are_told_of_other_hosts);
     return suite_main("host_gossip", tests);
