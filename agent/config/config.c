@@ -126,7 +126,7 @@ static const struct key keys[] = {
     {"cell", "grace_period", value_grace, FIELD(grace_ns),
      "a duration of 0s to 1h (ms, s, m or h)"},
     {"cell", "max_drift", value_percent, FIELD(max_drift_percent), "a percentage of 0% to 50%"},
-    {"cell", "protocol", value_protocol, FIELD(protocol), "3 or 4"},
+    {"cell", "protocol", value_protocol, FIELD(protocol), "3, 4 or 5"},
     {"tls", "ca", value_path, FIELD(tls_ca), path_expected},
     {"tls", "cert", value_path, FIELD(tls_cert), path_expected},
     {"tls", "key", value_path, FIELD(tls_key), path_expected},

@@ -386,6 +386,10 @@ static void make_renewal(struct agent *agent)
     struct message header = {.membership = agent->meta.membership,
                              .from = host->agent,
                              .store_id = {agent->meta.store_id[0], agent->meta.store_id[1]}};
+    struct message_voters voters;
+    message_voters_begin(&voters, host->voters, NULL, host->voter_count);
+    header.number = voters.number;
+    header.digest = message_voters_digest(&voters);
     memcpy(config.voters, host->voters, sizeof(config.voters));
     memcpy(config.advertise, agent->config.advertise, sizeof(config.advertise));
     snprintf(config.release, sizeof(config.release), "%s", HF_VERSION);

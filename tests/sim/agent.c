@@ -259,6 +259,10 @@ static void quorum_make(struct sim_agent *agent, struct message_rules *rules,
     header->membership = 1;
     header->from = agent->name;
     memcpy(header->store_id, agent->disk.store_id, sizeof(header->store_id));
+    struct message_voters voters;
+    message_voters_begin(&voters, config.voters, NULL, config.voter_count);
+    header->number = voters.number;
+    header->digest = message_voters_digest(&voters);
 }
 
 static void renewal_make(struct sim_agent *agent, const struct message_rules *rules,
@@ -594,7 +598,8 @@ void agent_start(struct sim_agent *agent)
     agent->starts++;
     agent->version = WIRE_VERSION;
     if (world.faults.older) {
-        agent->version -= faults_draw_beside(agent->index, agent->starts, 2);
+        static const uint8_t older[] = {0, 2, 1, 2}; /* version 3 in half of the starts */
+        agent->version -= older[faults_draw_beside(agent->index, agent->starts, 4)];
     }
     fiber_start(&agent->fiber, agent_main, agent);
 }

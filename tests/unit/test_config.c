@@ -59,7 +59,7 @@ START_TEST(defaults)
     ck_assert_int_eq(config.session_ttl_ns, 5000000000);
     ck_assert_int_eq(config.grace_ns, 5000000000);
     ck_assert_uint_eq(config.max_drift_percent, 10);
-    ck_assert_uint_eq(config.protocol, 4);
+    ck_assert_uint_eq(config.protocol, 5);
     ck_assert_uint_eq(config.limits.locks, 131072);
     ck_assert_uint_eq(config.limits.clients, 4096);
     ck_assert_uint_eq(config.limits.handles, 1048576);
@@ -168,8 +168,8 @@ static const struct {
     {"[cell]\nsession_ttl = -5s\n", ":5: [cell] session_ttl: found \"-5s\", expected"},
     {"[cell]\ngrace_period = 2h\n", ":5: [cell] grace_period: found \"2h\", expected"},
     {"[cell]\nmax_drift = 51%\n", ":5: [cell] max_drift: found \"51%\", expected"},
-    {"[cell]\nprotocol = 2\n", ":5: [cell] protocol: found \"2\", expected 3 or 4"},
-    {"[cell]\nprotocol = 5\n", ":5: [cell] protocol: found \"5\", expected 3 or 4"},
+    {"[cell]\nprotocol = 2\n", ":5: [cell] protocol: found \"2\", expected 3, 4 or 5"},
+    {"[cell]\nprotocol = 6\n", ":5: [cell] protocol: found \"6\", expected 3, 4 or 5"},
     {"[cell]\nmax_drift = 10\n", ":5: [cell] max_drift: found \"10\", expected"},
     {"[limits]\nlocks = 0\n", ":5: [limits] locks: found \"0\", expected a number of 1 to"},
     {"[limits]\nlocks = 4194305\n", ":5: [limits] locks: found"},

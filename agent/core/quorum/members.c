@@ -102,8 +102,23 @@ uint64_t members_reported_commit(const struct quorum *quorum)
     return logged ? quorum->members->commit : opened_commit(quorum);
 }
 
+const struct message_voters *members_voters(const struct quorum *quorum)
+{
+    return &quorum->members->voters;
+}
+
+uint64_t members_voters_digest(const struct quorum *quorum)
+{
+    return quorum->members->voters_digest;
+}
+
 void members_init(struct quorum *quorum)
 {
+    struct quorum_config *config = quorum->config;
+    message_voters_begin(&quorum->members->voters, config->voters,
+                         (const char(*)[MESSAGE_ADDRESS_MAX])config->addresses,
+                         config->voter_count);
+    quorum->members->voters_digest = message_voters_digest(&quorum->members->voters);
     quorum->members->number = number_of(quorum);
 }
 
@@ -625,6 +640,13 @@ bool members_load(struct quorum *quorum, const struct quorum_member *row)
     }
     quorum->members->of[voter].line = row->member;
     return true;
+}
+
+bool members_load_voters(struct quorum *quorum, const struct message_voters *voters)
+{
+    HF_CHECK(!step_started(quorum));
+    (void)quorum;
+    return voters_valid(voters);
 }
 
 bool members_load_seen(struct quorum *quorum, const struct quorum_seen *row)

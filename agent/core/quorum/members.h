@@ -48,6 +48,7 @@ struct members;
 struct members *members_lay_out(struct arena *arena);
 void members_init(struct quorum *quorum);
 bool members_load(struct quorum *quorum, const struct quorum_member *row);
+bool members_load_voters(struct quorum *quorum, const struct message_voters *voters);
 bool members_load_seen(struct quorum *quorum, const struct quorum_seen *row);
 void members_start(struct quorum *quorum);
 
@@ -62,6 +63,9 @@ enum message_voter_status members_status_of(const struct quorum *quorum, uint32_
 uint32_t members_generation(const struct quorum *quorum, uint32_t voter);
 /* The membership number that this voter writes into headers. */
 uint32_t members_number(const struct quorum *quorum);
+/* The record of voters by which this agent goes, and its digest. */
+const struct message_voters *members_voters(const struct quorum *quorum);
+uint64_t members_voters_digest(const struct quorum *quorum);
 /* Returns whether the digest of an agent's rules (cell-wide configuration) equals this voter's. */
 bool members_rules_match(const struct quorum *quorum, uint64_t rules);
 /* Returns whether this voter may act on a message. A voter neither gives nor counts votes if its

@@ -55,7 +55,9 @@ struct members {
     uint64_t vote_commit;   /* from this commit on, messages report the current commit */
     uint64_t nonce;         /* this voter's HELLO carries it, and an answer must repeat it */
     uint64_t rules_digest;
-    uint32_t number; /* the membership number in the headers that this voter sends */
+    uint32_t number;              /* the membership number in the headers that this voter sends */
+    struct message_voters voters; /* the record by which this agent goes */
+    uint64_t voters_digest;
     int64_t seen_ns; /* the earliest time to persist again what was seen of other stores */
     int64_t since_ns;
     int64_t wait_log_ns;

@@ -271,6 +271,23 @@ bool quorum_decides_only(const struct quorum *quorum, const struct message_name 
     return queues_decide_only(quorum, name);
 }
 
+const struct message_voters *quorum_voters(const struct quorum *quorum)
+{
+    return members_voters(quorum);
+}
+
+bool quorum_load_voters(struct quorum *quorum, const struct message_voters *voters)
+{
+    HF_CHECK(!step_started(quorum));
+    return members_load_voters(quorum, voters);
+}
+
+bool quorum_load_change(struct quorum *quorum, const struct quorum_change *change)
+{
+    HF_CHECK(!step_started(quorum));
+    return change->number == members_voters(quorum)->number + 1;
+}
+
 bool quorum_load_member(struct quorum *quorum, const struct quorum_member *member)
 {
     HF_CHECK(!step_started(quorum));
@@ -317,6 +334,8 @@ void quorum_header(const struct quorum *quorum, enum message_kind kind, struct m
     message->store_id[0] = quorum->config->store_id[0];
     message->store_id[1] = quorum->config->store_id[1];
     message->commit = members_reported_commit(quorum);
+    message->number = members_voters(quorum)->number;
+    message->digest = members_voters_digest(quorum);
 }
 
 const struct message_agent *quorum_agent_name(const struct quorum *quorum, uint32_t index)

@@ -611,6 +611,9 @@ bool store_put_action(struct store *store, const struct action *action)
                          action->as.seen.commit);
     case ACTION_PERSIST_REJOINED:
         return change_meta(store, "rejoin", 0);
+    case ACTION_PERSIST_VOTERS: /* no core emits these three yet */
+    case ACTION_PERSIST_CHANGE:
+    case ACTION_VOTERS:
     case ACTION_LOG:
     case ACTION_SEND:
         break;
