@@ -88,6 +88,8 @@ uint64_t message_voters_digest(const struct message_voters *voters)
     hash = mix_number(hash, first ? 0 : voters->cell_id[0]);
     hash = mix_number(hash, first ? 0 : voters->cell_id[1]);
     hash = mix_number(hash, voters->next_ballot_id);
+    hash = mix_number(hash, voters->act);
+    hash = mix(hash, voters->changed.text, voters->changed.length);
     hash = mix_number(hash, voters->count);
     for (uint32_t i = 0; i < voters->count && i < MESSAGE_VOTERS_MAX; i++) {
         const struct message_voter *voter = &voters->of[i];

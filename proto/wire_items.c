@@ -9,7 +9,8 @@
  * -1 means that a number is not known, and an empty command that it is not known. The writer cuts
  * and cleans a command like those of LISTED, because other processes choose them.
  *
- *   record = [cell_id, cell_id, recoveries, number, next_ballot_id, complete, voters], or []
+ *   record = [cell_id, cell_id, recoveries, number, next_ballot_id, complete, act, changed,
+ *             voters], or []
  *   voters = [[name, store_id, store_id, ballot_id, address]...]
  */
 #include "wire_body.h"
@@ -18,7 +19,7 @@
 
 #include <string.h>
 
-enum { HOLD_ELEMENTS = 6, RECORD_ELEMENTS = 7, VOTER_ELEMENTS = 5 };
+enum { HOLD_ELEMENTS = 6, RECORD_ELEMENTS = 9, VOTER_ELEMENTS = 5 };
 
 /* ---- agents ---- */
 
@@ -84,6 +85,8 @@ void wire_write_voters(struct hfi_writer *writer, const struct message_voters *v
     hfi_write_unsigned(writer, voters->number);
     hfi_write_unsigned(writer, voters->next_ballot_id);
     hfi_write_bool(writer, voters->complete);
+    hfi_write_unsigned(writer, voters->act);
+    wire_write_agent(writer, true, &voters->changed);
     hfi_write_array(writer, voters->count);
     for (uint32_t i = 0; i < voters->count; i++) {
         const struct message_voter *voter = &voters->of[i];
@@ -129,6 +132,7 @@ bool wire_read_voters(struct hfi_reader *reader, struct message_voters *voters)
     uint64_t recoveries;
     uint64_t number;
     uint64_t next_id;
+    uint64_t act;
 
     if (head.type != HFI_ITEM_ARRAY || head.value == 0) {
         return head.type == HFI_ITEM_ARRAY;
@@ -144,9 +148,13 @@ bool wire_read_voters(struct hfi_reader *reader, struct message_voters *voters)
     voters->next_ballot_id = (uint16_t)next_id;
     complete = hfi_read_item(reader);
     voters->complete = complete.value != 0;
+    if (complete.type != HFI_ITEM_BOOL || !read_up_to(reader, UINT8_MAX, &act) ||
+        !wire_read_agent(reader, true, &voters->changed)) {
+        return false;
+    }
+    voters->act = (uint8_t)act;
     head = hfi_read_item(reader);
-    if (complete.type != HFI_ITEM_BOOL || head.type != HFI_ITEM_ARRAY || head.value == 0 ||
-        head.value > MESSAGE_VOTERS_MAX) {
+    if (head.type != HFI_ITEM_ARRAY || head.value == 0 || head.value > MESSAGE_VOTERS_MAX) {
         return false;
     }
     for (uint32_t i = 0; i < head.value; i++) {

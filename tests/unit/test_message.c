@@ -269,6 +269,10 @@ static struct message_voters two_voters(uint32_t number)
     struct message_voters voters;
     message_voters_begin(&voters, names, NULL, 2);
     voters.number = number;
+    if (number > 1) {
+        voters.act = MESSAGE_MEMBER_ADD;
+        voters.changed = names[0];
+    }
     return voters;
 }
 
@@ -353,7 +357,13 @@ START_TEST(fields_about_the_voters)
     BAD(change_accept, as.change.voters.number, 4);
     BAD(change_accept, as.change.voters.count, 0);
     BAD(change_accept, as.change.voters.count, MESSAGE_VOTERS_MAX + 1);
+    BAD(change_accept, as.change.voters.act, 0);
+    BAD(change_accept, as.change.voters.act, MESSAGE_MEMBER_REMOVE); /* a voter of the record */
+    BAD(change_accept, as.change.voters.act, MESSAGE_MEMBER_END);
+    BAD(change_accept, as.change.voters.changed.length, 0);
+    BAD(change_accept, as.change.voters.changed.text[0], 'x'); /* no voter of the record */
     BAD(change_accepted, as.change.higher, 5);
+    BAD(told, as.told.voters.act, MESSAGE_MEMBER_ADD); /* number 1 follows no other */
     BAD(told, as.told.voters.number, 0);
     BAD(told, as.told.voters.of[0].name.text[0], 'b'); /* a name twice */
     BAD(told, as.told.voters.of[0].name.text[0], 'c'); /* not ascending */
@@ -399,6 +409,8 @@ START_TEST(digests_of_records)
     message_agent_set(&names[0], "c", 1);
     ck_assert_uint_eq(message_voters_find(&one, &names[0]), 3);
     one.number = 2;
+    one.act = MESSAGE_MEMBER_MOVE;
+    one.changed = one.of[0].name;
     message_voters_copy(&other, &one);
     ck_assert_mem_eq(&one, &other, sizeof(one));
     other.complete = false;
@@ -414,6 +426,8 @@ START_TEST(digests_of_records)
     COUNTS(cell_id[0]);
     COUNTS(cell_id[1]);
     COUNTS(next_ballot_id);
+    COUNTS(act);
+    COUNTS(changed.text[0]);
     COUNTS(of[2].name.text[0]);
     COUNTS(of[1].store_id[0]);
     COUNTS(of[1].store_id[1]);

@@ -472,6 +472,8 @@ static void record(struct draw *draw, struct message_voters *out, uint32_t voter
     out->number = u32(draw);
     out->next_ballot_id = (uint16_t)number(draw, UINT16_MAX);
     out->complete = draw->large;
+    out->act = (uint8_t)number(draw, UINT8_MAX);
+    agent(draw, &out->changed);
     out->count = draw->large && voters > 0 ? MESSAGE_VOTERS_MAX : voters;
     for (uint32_t i = 0; i < out->count; i++) {
         struct message_voter *voter = &out->of[i];

@@ -262,9 +262,21 @@ static bool voter_valid(const struct message *message)
 
 /* ---- Changing the voters ---- */
 
+/* Checks how the record differs from the one before. */
+static bool act_valid(const struct message_voters *voters)
+{
+    if (voters->number == 1) {
+        return voters->act == 0 && voters->changed.length == 0;
+    }
+    bool named = message_voters_find(voters, &voters->changed) < voters->count;
+    return voters->act >= MESSAGE_MEMBER_ADD && voters->act < MESSAGE_MEMBER_END &&
+           agent_name_valid(&voters->changed) && named == (voters->act != MESSAGE_MEMBER_REMOVE);
+}
+
 bool voters_valid(const struct message_voters *voters)
 {
-    if (voters->count == 0 || voters->count > MESSAGE_VOTERS_MAX || voters->number == 0) {
+    if (voters->count == 0 || voters->count > MESSAGE_VOTERS_MAX || voters->number == 0 ||
+        !act_valid(voters)) {
         return false;
     }
     for (uint32_t i = 0; i < voters->count; i++) {

@@ -34,6 +34,14 @@ struct message_voter {
     char address[MESSAGE_ADDRESS_MAX]; /* zeros after its end; "": not known */
 };
 
+/* How a record differs from the one before, and what an operator asks for. */
+enum message_member_act {
+    MESSAGE_MEMBER_ADD = 1,
+    MESSAGE_MEMBER_REMOVE,
+    MESSAGE_MEMBER_MOVE, /* changes a voter's address */
+    MESSAGE_MEMBER_END,
+};
+
 /* The record of voters. */
 struct message_voters {
     uint64_t cell_id[2];     /* drawn when the cell began; 0, 0: a cell older than cell ids */
@@ -41,6 +49,10 @@ struct message_voters {
     uint32_t number;         /* 1, 2, 3, ... */
     uint16_t next_ballot_id; /* the ballot_id of the next voter that joins */
     bool complete;           /* the next number may begin; the digest does not have this member */
+    /* How the record differs from that of the number before: enum message_member_act, and the voter
+     * that was added, removed or moved. Number 1: 0, and no agent. */
+    uint8_t act;
+    struct message_agent changed;
     uint32_t count;
     /* must be the last member; ascending names; the voters from index count on may not be
      * initialised */
@@ -130,13 +142,6 @@ struct message_learned {
     bool ready;
     uint32_t copied; /* partitions and lists of marks that the learner has copied, of `total` */
     uint32_t total;
-};
-
-enum message_member_act {
-    MESSAGE_MEMBER_ADD = 1,
-    MESSAGE_MEMBER_REMOVE,
-    MESSAGE_MEMBER_MOVE, /* changes a voter's address */
-    MESSAGE_MEMBER_END,
 };
 
 /* MEMBER: an operator asks for a change of the voters. The host repeats the request with the same
