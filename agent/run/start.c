@@ -382,7 +382,8 @@ static void make_renewal(struct agent *agent)
                                     .max_drift_percent = host->max_drift_percent,
                                     .asks_epoch = host->voter_count > 1 ||
                                                   host->self == HOST_OBSERVER,
-                                    .rules = message_rules_digest(&agent->start->rules)};
+                                    .rules = message_rules_digest(&agent->start->rules),
+                                    .durations = message_durations_digest(&agent->start->rules)};
     struct message header = {.membership = agent->meta.membership,
                              .from = host->agent,
                              .store_id = {agent->meta.store_id[0], agent->meta.store_id[1]}};

@@ -273,7 +273,8 @@ static void renewal_make(struct sim_agent *agent, const struct message_rules *ru
                                     .grace_period_ns = SIM_GRACE_NS,
                                     .max_drift_percent = SIM_DRIFT_PERCENT,
                                     .asks_epoch = world.agent_count > 1,
-                                    .rules = message_rules_digest(rules)};
+                                    .rules = message_rules_digest(rules),
+                                    .durations = message_durations_digest(rules)};
     address_of(agent, config.advertise, sizeof(config.advertise));
     snprintf(config.release, sizeof(config.release), "0.0-sim%u", agent->index);
     for (uint32_t i = 0; i < world.voters; i++) {

@@ -28,3 +28,9 @@ if(NOT HF_SANITIZE AND NOT HF_FUZZ AND NOT HF_COVERAGE)
             $<TARGET_FILE:hf_proto> $<TARGET_FILE:hf_text>)
     set_tests_properties(core_is_pure PROPERTIES LABELS "unit")
 endif()
+
+# The record of voters, with a rig of its own, because the voters' indexes change.
+add_executable(test_voters ${quorum_tests}/test_voters.c ${quorum_tests}/voters_rig.c)
+target_link_libraries(test_voters PRIVATE hf_core hf_flags PkgConfig::CHECK)
+add_test(NAME voters COMMAND test_voters)
+set_tests_properties(voters PROPERTIES LABELS "unit;asan")

@@ -28,7 +28,7 @@ enum {
 
 /* The hub: a pointer to each module's struct. No module looks into the struct of another module. */
 struct quorum {
-    struct quorum_config *config; /* never changes */
+    struct quorum_config *config; /* only members_voters.c changes it: its voters */
     struct names *names;          /* shared with the host core */
     struct step *step;
     struct agents *agents;

@@ -71,6 +71,7 @@ static void send_to(struct renewal *renewal, uint32_t voter, uint64_t id, struct
     renew->renewal_id = id;
     renew->echo = renewal->voters[voter].echo;
     renew->rules = renewal->config.rules;
+    renew->durations = renewal->config.durations;
     memcpy(renew->advertise, renewal->config.advertise, sizeof(renew->advertise));
     memcpy(renew->release, renewal->config.release, sizeof(renew->release));
     memcpy(renew->page, renewal->config.page, sizeof(renew->page));

@@ -52,6 +52,8 @@ enum {
      * shortest suspicion timeout: how long a silent voter still counts as alive. */
     QUORUM_HEARTBEAT_MS = 100,
     QUORUM_TAKEOVER_MS = 400,
+    /* In quorum_config.self: the agent is not among the voters. */
+    QUORUM_NO_VOTER = MESSAGE_VOTERS_MAX,
     /* The longest suspicion timeout. The timeout grows from QUORUM_TAKEOVER_MS up to this bound if
      * a majority is slow. */
     QUORUM_SUSPICION_MAX_MS = 5000,
@@ -67,9 +69,12 @@ struct quorum_limits {
 struct quorum_config {
     struct quorum_limits limits;
     uint32_t membership;
-    uint32_t voter_count;                            /* 1, 3, 5 or 7 */
-    uint32_t self;                                   /* index in voters */
-    struct message_agent voters[MESSAGE_VOTERS_MAX]; /* the same order at every voter */
+    uint32_t voter_count; /* 1 to 7 */
+    /* index in voters, or QUORUM_NO_VOTER: a store that voted until its voter was removed, or one
+     * that learns */
+    uint32_t self;
+    struct message_agent name; /* of this agent, if it is not among the voters */
+    struct message_agent voters[MESSAGE_VOTERS_MAX]; /* in ascending order of their names */
     /* Where each voter listens; "": not known. They are for the record of number 2: until then each
      * agent goes by the addresses of its own configuration. */
     char addresses[MESSAGE_VOTERS_MAX][MESSAGE_ADDRESS_MAX];

@@ -52,7 +52,8 @@ struct renewal_config {
      * which epochs this agent had. The agent's own store cannot say that, because the store may be
      * new or an old copy. */
     bool asks_epoch;
-    uint64_t rules; /* message_rules_digest() of the cell's rules as this agent is configured */
+    uint64_t rules;     /* message_rules_digest() of the cell's rules as this agent is configured */
+    uint64_t durations; /* message_durations_digest() of them */
     char advertise[MESSAGE_ADDRESS_MAX];
     char release[MESSAGE_RELEASE_MAX]; /* sent to voters, for people */
     char page[MESSAGE_ADDRESS_MAX];    /* likewise: the URL of this agent's status page */
