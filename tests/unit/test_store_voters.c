@@ -170,6 +170,8 @@ START_TEST(an_open_batch_leaves_the_old_record)
 }
 END_TEST
 
+#define BEGIN "number=2 complete=1 act=add changed=host-a recoveries=0 "
+
 START_TEST(a_text_that_nobody_writes_is_refused)
 {
     static const char *const texts[] = {
@@ -179,16 +181,15 @@ START_TEST(a_text_that_nobody_writes_is_refused)
         "cell_id=00000000000000000000000000000000 next_ballot_id=2 voters=host-a 1 00000000000000000000000000000000 -",
         "number=0 complete=1 act=add changed=host-a recoveries=0 "
         "cell_id=00000000000000000000000000000000 next_ballot_id=2 voters=host-a 1 00000000000000000000000000000000 -",
-        "number=2 complete=1 act=add changed=host-a recoveries=0 "
+        BEGIN
         "cell_id=0000000000000000000000000000000x next_ballot_id=2 voters=host-a 1 00000000000000000000000000000000 -",
-        "number=2 complete=1 act=add changed=host-a recoveries=0 "
-        "cell_id=00000000000000000000000000000000 next_ballot_id=2 voters=",
-        "number=2 complete=1 act=add changed=host-a recoveries=0 "
+        BEGIN "cell_id=00000000000000000000000000000000 next_ballot_id=2 voters=",
+        BEGIN
         "cell_id=00000000000000000000000000000000 next_ballot_id=2 voters=host-a 2 00000000000000000000000000000000 -",
-        "number=2 complete=1 act=add changed=host-a recoveries=0 "
+        BEGIN
         "cell_id=00000000000000000000000000000000 next_ballot_id=3 voters=host-b 1 00000000000000000000000000000000 -, "
         "host-a 2 00000000000000000000000000000000 -",
-        "number=2 complete=1 act=add changed=host-a recoveries=0 "
+        BEGIN
         "cell_id=00000000000000000000000000000000 next_ballot_id=3 voters=host-a 1 00000000000000000000000000000000",
         "number=2 complete=1 act=swap changed=host-a recoveries=0 "
         "cell_id=00000000000000000000000000000000 next_ballot_id=3 voters=host-a 1 00000000000000000000000000000000 -",
