@@ -753,7 +753,8 @@ bool peers_start(struct agent *agent)
         return true;
     }
     for (uint32_t i = 0; i < config->voter_count; i++) {
-        if (i != config->self && !peers_dial(peers, &config->voters[i], config->addresses[i])) {
+        if (i != config->self && config->addresses[i] != NULL &&
+            !peers_dial(peers, &config->voters[i], config->addresses[i])) {
             return false;
         }
     }
