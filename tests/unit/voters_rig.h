@@ -66,7 +66,8 @@ void rig_start_all(struct rig *rig);
 void rig_kill(struct rig *rig, uint32_t node);
 void rig_run(struct rig *rig, int64_t ms);
 struct message_agent rig_name(uint32_t node);
-/* A message of that kind, with the header of the node's core, or of no record if it does not run. */
+/* A message of that kind, with the header of the node's core, or of no record if it does not
+ * run. */
 struct message rig_message(struct rig *rig, uint32_t from, enum message_kind kind);
 /* Gives a node a message at once. */
 void rig_give(struct rig *rig, uint32_t to, const struct message *message);

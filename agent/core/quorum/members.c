@@ -753,56 +753,6 @@ void members_link(struct quorum *quorum, uint32_t voter, bool up)
     }
 }
 
-static bool is_vote(enum message_kind kind)
-{
-    return kind == MESSAGE_PROMISE || kind == MESSAGE_VALUE || kind == MESSAGE_ACCEPTED ||
-           kind == MESSAGE_POLLED || kind == MESSAGE_MARKED || kind == MESSAGE_CHECKPOINTED ||
-           kind == MESSAGE_SYNCED;
-}
-
-static bool asks_for_vote(enum message_kind kind)
-{
-    return kind == MESSAGE_PREPARE || kind == MESSAGE_READ || kind == MESSAGE_ACCEPT ||
-           kind == MESSAGE_POLL || kind == MESSAGE_MARK || kind == MESSAGE_CHECKPOINT ||
-           kind == MESSAGE_SYNC;
-}
-
-bool members_admit(const struct quorum *quorum, const struct message *message)
-{
-    uint32_t voter = 0;
-    uint32_t number = message->number != 0 ? message->number : 1;
-    if (message->kind == MESSAGE_RENEW) {
-        if (number != quorum->members->voters.number ||
-            (number > 1 && !members_same_voters(quorum, message))) {
-            return false;
-        }
-        /* REFUSED and REJOINING: the voter does not acknowledge, but it sends an answer */
-        return members_votes(quorum) || members_status(quorum) == MESSAGE_STATUS_REFUSED ||
-               members_status(quorum) == MESSAGE_STATUS_REJOINING;
-    }
-    bool asks = asks_for_vote(message->kind);
-    if (!asks && !is_vote(message->kind)) {
-        return true;
-    }
-    if (!members_same_voters(quorum, message)) {
-        return false;
-    }
-    if (message->kind == MESSAGE_SYNC && !agents_voter(quorum, message, &voter)) {
-        return members_votes(quorum); /* a learner reads what it needs to vote */
-    }
-    if (!agents_voter(quorum, message, &voter) || quorum->members->of[voter].differs) {
-        return false;
-    }
-    if (asks) {
-        return members_votes(quorum);
-    }
-    uint8_t status = quorum->members->status;
-    bool rejoining = (status == MESSAGE_STATUS_REJOINING &&
-                      (message->kind == MESSAGE_PROMISE || message->kind == MESSAGE_SYNCED)) ||
-                     (status == MESSAGE_STATUS_LEARNING && message->kind == MESSAGE_SYNCED);
-    return message->membership == quorum->members->number && (members_votes(quorum) || rejoining);
-}
-
 /* ---- Time ---- */
 
 static int64_t hello_pause_ms(const struct quorum *quorum, const struct member *member)

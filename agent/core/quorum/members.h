@@ -30,15 +30,15 @@
  * that it did while its votes were counted under the old number. Until a store votes, its messages
  * report the commit that it had when it was opened.
  *
- * The record of voters (proto/voters.h) says who the voters are. This agent goes by a record when it
- * knows that it was chosen, and makes it durable before it acts on it (docs/PROTOCOL.md, "Changing
- * the voters"). A message of another record is no vote, and asks for none.
+ * The record of voters (proto/voters.h) says who the voters are. This agent goes by a record when
+ * it knows that it was chosen, and makes it durable before it acts on it (docs/PROTOCOL.md,
+ * "Changing the voters"). A message of another record is no vote, and asks for none.
  *
  * Three files call each other here. members.c has the record of stores, the status, HELLO, and what
  * was seen of other stores. members_rejoin.c has the phases of starting over. members.c gives
  * messages to the phases; each phase ends with a change of the record or of the status.
- * members_voters.c has the record of voters, which changes the status, and of which members.c asks
- * whether a message is of it.
+ * members_voters.c has the record of voters, which changes the status, and decides which messages
+ * count.
  */
 #ifndef QUORUM_MEMBERS_H
 #define QUORUM_MEMBERS_H
@@ -75,8 +75,8 @@ uint32_t members_number(const struct quorum *quorum);
 /* The record of voters by which this agent goes, and its digest. */
 const struct message_voters *members_voters(const struct quorum *quorum);
 uint64_t members_voters_digest(const struct quorum *quorum);
-/* Returns whether the rules (cell-wide configuration) of the agent that sent this renewal equal this
- * voter's. */
+/* Returns whether the rules (cell-wide configuration) of the agent that sent this renewal equal
+ * this voter's. */
 bool members_rules_match(const struct quorum *quorum, const struct message_renew *renew);
 /* Returns whether the sender goes by the same record of voters as this agent. */
 bool members_same_voters(const struct quorum *quorum, const struct message *message);
@@ -91,8 +91,8 @@ void members_hello(struct quorum *quorum, const struct message *message);
 void members_answer(struct quorum *quorum, uint32_t agent, const struct message_hello *asked);
 /* Notes the commit that the header reports of the sender's store. */
 void members_learn(struct quorum *quorum, const struct message *message);
-/* If the sender goes by an older record of voters, sends it this agent's. If it goes by a newer one,
- * asks for that. */
+/* If the sender goes by an older record of voters, sends it this agent's. If it goes by a newer
+ * one, asks for that. */
 void members_compare(struct quorum *quorum, const struct message *message);
 /* Handle VOTERS and ASK_VOTERS. */
 void members_told(struct quorum *quorum, const struct message *message);
