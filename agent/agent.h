@@ -77,7 +77,11 @@ struct agent {
                                   * found */
     uid_t own;                   /* [start, folders_check()] the user that the agent runs as */
     char error[AGENT_ERROR_MAX]; /* [any function that fails before the agent runs] why it failed */
-    struct host_config host_config; /* [start] */
+    /* The record of voters by which the agent goes: [start; run/record.c while the agent runs].
+     * host_config has its voters too, and voter_names their names. */
+    struct message_voters record;
+    char voter_names[MESSAGE_VOTERS_MAX][HFI_LABEL_MAX + 1];
+    struct host_config host_config; /* [start; run/record.c: voters, addresses, self, role] */
     uint8_t boot_id[16];            /* [start] */
     uint64_t numbers;               /* [start] set by peer_numbers() */
     /* The durable state. */

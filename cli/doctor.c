@@ -84,6 +84,8 @@ static void take_status(const struct hf_status *status, void *arg)
 
         snprintf(voter->name, sizeof voter->name, "%s",
                  status->voters[i]->name != NULL ? status->voters[i]->name : "?");
+        snprintf(voter->address, sizeof voter->address, "%s",
+                 status->voters[i]->address != NULL ? status->voters[i]->address : "");
         voter->state = status->voters[i]->state;
     }
 }

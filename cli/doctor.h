@@ -48,6 +48,7 @@ struct fact {
 
 struct doctor_voter {
     char name[DOCTOR_SUBJECT_MAX];
+    char address[DOCTOR_TEXT_MAX]; /* "": not known */
     enum hf_voter_state state;
 };
 

@@ -218,6 +218,31 @@ static void look_at_versions(struct doctor *doctor)
     }
 }
 
+/* Reports a configuration that names other voters than the cell has. The agent goes by the cell's
+ * record, but [voters] is where it looks first if its store is lost. */
+static void look_at_record(struct doctor *doctor)
+{
+    int64_t number = doctor_value(doctor, NULL, "voters_number", 0);
+    char lines[DOCTOR_TEXT_MAX] = "";
+    size_t used = 0;
+
+    if (doctor_value(doctor, NULL, "voters_differ", 0) == 0) {
+        return;
+    }
+    for (size_t i = 0; i < doctor->voter_count && used < sizeof lines; i++) {
+        const struct doctor_voter *voter = &doctor->voters[i];
+        int length = snprintf(lines + used, sizeof lines - used, "%s%s = %s", i > 0 ? "; " : "",
+                              voter->name,
+                              voter->address[0] != '\0' ? voter->address : "(its address)");
+        used += length > 0 ? (size_t)length : 0;
+    }
+    struct finding *finding = doctor_find(
+        doctor, FINDING_WARN, "config", NULL,
+        "[voters] is not what the cell goes by (record %" PRId64 ")", number);
+    doctor_advise(finding, lines,
+                  "write these lines into [voters]; `holdfast member` changes the voters");
+}
+
 static void look_at_own_vote(struct doctor *doctor)
 {
     static const struct {
@@ -541,6 +566,7 @@ void doctor_look_at_cell(struct doctor *doctor)
         return;
     }
     look_at_versions(doctor);
+    look_at_record(doctor);
     look_at_own_vote(doctor);
     look_at_coordinators(doctor);
     look_at_round_trips(doctor);

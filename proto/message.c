@@ -1,5 +1,5 @@
-/* The digest of a cell's rules, and a text about how the rules of two configurations differ: see
- * message.h. */
+/* Digests of a cell's rules and of its record of voters, and a text about how the rules of two
+ * configurations differ: see voters.h. */
 #include "proto/message.h"
 
 #include <inttypes.h>
@@ -34,6 +34,90 @@ uint64_t message_rules_digest(const struct message_rules *rules)
     hash = mix_number(hash, (uint64_t)rules->session_ttl_ns);
     hash = mix_number(hash, (uint64_t)rules->grace_ns);
     return mix_number(hash, rules->max_drift_percent);
+}
+
+uint64_t message_durations_digest(const struct message_rules *rules)
+{
+    uint64_t hash = mix_number(UINT64_C(0xcbf29ce484222325), (uint64_t)rules->session_ttl_ns);
+    hash = mix_number(hash, (uint64_t)rules->grace_ns);
+    hash = mix_number(hash, rules->max_drift_percent);
+    return hash != 0 ? hash : 1;
+}
+
+/* ---- The record of voters ---- */
+
+_Static_assert(offsetof(struct message, as.change.voters.of) <= MESSAGE_BASE_SIZE &&
+                   offsetof(struct message, as.told.voters.of) <= MESSAGE_BASE_SIZE &&
+                   sizeof(struct message_member_asked) <= sizeof(struct message_hello),
+               "the part that is always zeroed has everything but the voters of a record");
+
+bool message_agent_before(const struct message_agent *a, const struct message_agent *b)
+{
+    int order = memcmp(a->text, b->text, sizeof(a->text)); /* zero-padded */
+    return order < 0 || (order == 0 && a->length < b->length);
+}
+
+void message_voters_begin(struct message_voters *voters, const struct message_agent *names,
+                          const char (*addresses)[MESSAGE_ADDRESS_MAX], uint32_t count)
+{
+    memset(voters, 0, sizeof(*voters));
+    voters->number = 1;
+    voters->complete = true;
+    voters->next_ballot_id = (uint16_t)(count + 1);
+    for (uint32_t i = 0; i < count && i < MESSAGE_VOTERS_MAX; i++) {
+        uint32_t at = voters->count++;
+        for (; at > 0 && message_agent_before(&names[i], &voters->of[at - 1].name); at--) {
+            voters->of[at] = voters->of[at - 1];
+        }
+        memset(&voters->of[at], 0, sizeof(voters->of[at]));
+        voters->of[at].name = names[i];
+        if (addresses != NULL) {
+            memcpy(voters->of[at].address, addresses[i], MESSAGE_ADDRESS_MAX);
+        }
+    }
+    for (uint32_t i = 0; i < voters->count; i++) {
+        voters->of[i].ballot_id = (uint16_t)(i + 1);
+    }
+}
+
+uint64_t message_voters_digest(const struct message_voters *voters)
+{
+    bool first = voters->number <= 1;
+    uint64_t hash = mix_number(UINT64_C(0xcbf29ce484222325), voters->number);
+    hash = mix_number(hash, voters->recoveries);
+    hash = mix_number(hash, first ? 0 : voters->cell_id[0]);
+    hash = mix_number(hash, first ? 0 : voters->cell_id[1]);
+    hash = mix_number(hash, voters->next_ballot_id);
+    hash = mix_number(hash, voters->act);
+    hash = mix(hash, voters->changed.text, voters->changed.length);
+    hash = mix_number(hash, voters->count);
+    for (uint32_t i = 0; i < voters->count && i < MESSAGE_VOTERS_MAX; i++) {
+        const struct message_voter *voter = &voters->of[i];
+        hash = mix_number(hash, voter->name.length);
+        hash = mix(hash, voter->name.text, voter->name.length);
+        hash = mix_number(hash, voter->store_id[0]);
+        hash = mix_number(hash, voter->store_id[1]);
+        hash = mix_number(hash, voter->ballot_id);
+        hash = mix(hash, voter->address, first ? 0 : strnlen(voter->address, MESSAGE_ADDRESS_MAX));
+        hash = mix_number(hash, 0);
+    }
+    return hash;
+}
+
+void message_voters_copy(struct message_voters *to, const struct message_voters *from)
+{
+    size_t used = offsetof(struct message_voters, of) + from->count * sizeof(from->of[0]);
+    memcpy(to, from, used);
+    memset((char *)to + used, 0, sizeof(*to) - used);
+}
+
+uint32_t message_voters_find(const struct message_voters *voters, const struct message_agent *name)
+{
+    uint32_t at = 0;
+    while (at < voters->count && memcmp(&voters->of[at].name, name, sizeof(*name)) != 0) {
+        at++;
+    }
+    return at;
 }
 
 /* ---- What differs ---- */

@@ -18,13 +18,19 @@
 #include <string.h>
 
 enum {
-    HEADER_FIELDS = 8, /* fields of the packet's array, including the array of items */
-    HEADER_ALWAYS = 3, /* the fields that are the same in every version: version, cell, sender */
-    COUNT_LEAD = 0xdc, /* the lead byte of msgpack's array 16 */
-    COUNT_SIZE = 3,    /* the bytes of the head of array 16 */
+    HEADER_FIELDS = 10,  /* fields of the packet's array, including the array of items */
+    HEADER_FIELDS_4 = 8, /* the same, before version 5: without number and digest */
+    HEADER_ALWAYS = 3,   /* the fields that are the same in every version: version, cell, sender */
+    COUNT_LEAD = 0xdc,   /* the lead byte of msgpack's array 16 */
+    COUNT_SIZE = 3,      /* the bytes of the head of array 16 */
     ITEMS_MAX = UINT16_MAX,
     BAD_HEADER = UINT32_MAX, /* the value of wire_reader.bad_item for the packet's own fields */
 };
+
+static uint32_t fields_of(uint32_t version)
+{
+    return version >= 5 ? HEADER_FIELDS : HEADER_FIELDS_4;
+}
 
 /* ---- writing ---- */
 
@@ -36,7 +42,7 @@ void wire_begin(struct wire_writer *writer, void *buffer, size_t size,
 
     HF_CHECK(size >= WIRE_HEADER_ROOM);
     HF_CHECK(version >= WIRE_VERSION_OLDEST && version <= WIRE_VERSION);
-    hfi_write_array(&out, HEADER_FIELDS);
+    hfi_write_array(&out, fields_of(version));
     hfi_write_unsigned(&out, version);
     wire_write_agent(&out, false, &header->cell);
     wire_write_agent(&out, false, &header->from);
@@ -44,6 +50,10 @@ void wire_begin(struct wire_writer *writer, void *buffer, size_t size,
     hfi_write_unsigned(&out, header->store_id[0]);
     hfi_write_unsigned(&out, header->store_id[1]);
     hfi_write_unsigned(&out, header->commit);
+    if (version >= 5) {
+        hfi_write_unsigned(&out, header->number);
+        hfi_write_unsigned(&out, header->digest);
+    }
     *writer = (struct wire_writer){
         .bytes = buffer, .size = out.size, .version = version, .count_at = out.used};
     hfi_write_raw(&out, (const unsigned char[COUNT_SIZE]){COUNT_LEAD}, COUNT_SIZE);
@@ -67,6 +77,9 @@ bool wire_add(struct wire_writer *writer, const struct message *message)
 {
     struct hfi_writer out = {.bytes = writer->bytes, .size = writer->size, .used = writer->used};
 
+    if (!wire_has_kind(writer->version, message->kind)) {
+        return true;
+    }
     wire_body_write(&out, writer->version, message);
     return add(writer, &out);
 }
@@ -171,6 +184,7 @@ static enum wire_error read_header(struct hfi_reader *place, struct wire_reader 
     struct hfi_item items;
     uint64_t count;
     uint64_t membership;
+    uint64_t number;
     enum wire_error error = read_always(place, reader, &count);
 
     if (error != WIRE_OK) {
@@ -180,13 +194,20 @@ static enum wire_error read_header(struct hfi_reader *place, struct wire_reader 
         memcmp(header->cell.text, cell->text, cell->length) != 0) {
         return WIRE_OTHER_CELL;
     }
-    if (count != HEADER_FIELDS || !read_number(place, UINT32_MAX, &membership) ||
+    if (count != fields_of(reader->version) || !read_number(place, UINT32_MAX, &membership) ||
         !read_number(place, UINT64_MAX, &header->store_id[0]) ||
         !read_number(place, UINT64_MAX, &header->store_id[1]) ||
         !read_number(place, UINT64_MAX, &header->commit)) {
         return WIRE_MALFORMED;
     }
     header->membership = (uint32_t)membership;
+    if (reader->version >= 5) {
+        if (!read_number(place, UINT32_MAX, &number) ||
+            !read_number(place, UINT64_MAX, &header->digest)) {
+            return WIRE_MALFORMED;
+        }
+        header->number = (uint32_t)number;
+    }
     items = hfi_read_item(place);
     if (items.type != HFI_ITEM_ARRAY || items.value > ITEMS_MAX) {
         return WIRE_MALFORMED;
@@ -276,6 +297,8 @@ bool wire_next(struct wire_reader *reader, enum wire_item_kind *kind, struct mes
     message->store_id[0] = reader->header.store_id[0];
     message->store_id[1] = reader->header.store_id[1];
     message->commit = reader->header.commit;
+    message->number = reader->header.number;
+    message->digest = reader->header.digest;
     *gossip = (const unsigned char *)text.bytes;
     *gossip_size = text.size;
     return true;

@@ -9,240 +9,17 @@
 
 #include "proto/check.h"
 #include "proto/wire.h"
+#include "wire_schema.h"
 
 #include <string.h>
 
-enum field_type {
-    FIELD_NUMBER, /* 0..max */
-    FIELD_SIGNED, /* an int64_t of any value, or an int32_t -max..0 */
-    FIELD_BOOL,
-    FIELD_AGENT,
-    FIELD_AGENT_OR_NONE,
-    FIELD_NAME, /* a lock's name */
-    FIELD_NAME_OR_NONE,
-    FIELD_ADDRESS,
-    FIELD_RELEASE,
-    FIELD_PARTITIONS,
-    FIELD_BROKEN_ITEMS, /* count and items of struct message_broken; `part` is set already */
-};
-
-struct field {
-    const char *name; /* the name in proto/SCHEMA.md, which errors show */
-    enum field_type type;
-    uint32_t offset; /* the member's offset in the struct that the table describes */
-    uint32_t size;   /* the member's size */
-    uint64_t max;    /* the highest value of a number */
-};
-
-#define FIELD_AS(label, s, m, t, high)                                                             \
-    {                                                                                              \
-        .name = (label), .type = (t), .offset = offsetof(struct s, m),                             \
-        .size = sizeof(((struct s *)0)->m), .max = (high),                                         \
-    }
-#define FIELD(s, m, t, high) FIELD_AS(#m, s, m, t, high)
-#define NUMBER(s, m, high) FIELD(s, m, FIELD_NUMBER, high)
-#define BOOL(s, m) FIELD(s, m, FIELD_BOOL, 0)
-#define AGENT(s, m) FIELD(s, m, FIELD_AGENT, 0)
-#define AGENT_OR_NONE(s, m) FIELD(s, m, FIELD_AGENT_OR_NONE, 0)
-#define NAME(s, m) FIELD(s, m, FIELD_NAME, 0)
-#define PARTITIONS(s, m) FIELD(s, m, FIELD_PARTITIONS, 0)
-#define ADDRESS(s, m) FIELD(s, m, FIELD_ADDRESS, 0)
-#define U32(s, m) NUMBER(s, m, UINT32_MAX)
-#define U64(s, m) NUMBER(s, m, UINT64_MAX)
-#define DURATION(s, m) NUMBER(s, m, INT64_MAX)
-#define TOKEN(s, m) NUMBER(s, m, MESSAGE_TOKEN_LIMIT)
-#define MODE(s, m) NUMBER(s, m, MESSAGE_MODE_EXCLUSIVE)
-#define DELAY(s, m) NUMBER(s, m, MESSAGE_LOCK_DELAY_MAX_MS)
-#define BALLOT(s, m) NUMBER(s, m, MESSAGE_BALLOT_LIMIT - 1)
-#define ORDER(s, m) BALLOT(s, m.ballot), NUMBER(s, m.sequence, MESSAGE_SEQUENCE_LIMIT - 1)
-#define CHECKPOINT(s, m) ORDER(s, m.order), TOKEN(s, m.floor)
-#define ECHO(s, m) U64(s, m.incarnation), FIELD(s, m.issued_ns, FIELD_SIGNED, INT64_MAX)
-#define MEMBER(s, m) U64(s, m.store_id[0]), U64(s, m.store_id[1]), U32(s, m.generation)
-#define ASKED(s) AGENT(s, agent), U32(s, epoch), U64(s, request_id), NAME(s, name)
-
-static const struct field prepare_fields[] = {
-    BALLOT(message_prepare, ballot),
-    PARTITIONS(message_prepare, partitions),
-    BOOL(message_prepare, rejoin),
-};
-static const struct field promise_fields[] = {
-    BALLOT(message_promise, ballot),      PARTITIONS(message_promise, promised),
-    PARTITIONS(message_promise, refused), PARTITIONS(message_promise, owned),
-    BALLOT(message_promise, higher),
-};
-static const struct field read_kind_fields[] = {
-    BALLOT(message_read, ballot),
-    NAME(message_read, name),
-};
-static const struct field read_value_fields[] = {
-    BALLOT(message_read_value, ballot),
-    BALLOT(message_read_value, higher),
-    CHECKPOINT(message_read_value, checkpoint),
-    NAME(message_read_value, name),
-    BOOL(message_read_value, known),
-};
 static const struct field read_value_known_fields[] = {
     ORDER(message_read_value, accepted),
-};
-static const struct field accept_fields[] = {
-    ORDER(message_accept, order),
-    NAME(message_accept, name),
-    BOOL(message_accept, chosen),
-};
-static const struct field accepted_fields[] = {
-    ORDER(message_accepted, order),
-    BALLOT(message_accepted, higher),
-    BOOL(message_accepted, full),
-    NAME(message_accepted, name),
-};
-static const struct field renew_fields[] = {
-    AGENT(message_renew, agent), U32(message_renew, epoch), U64(message_renew, renewal_id),
-    ECHO(message_renew, echo),   U64(message_renew, rules), ADDRESS(message_renew, advertise),
-};
-static const struct field renew_ack_fields[] = {
-    AGENT(message_renew_ack, agent),
-    U32(message_renew_ack, epoch),
-    U64(message_renew_ack, renewal_id),
-    ECHO(message_renew_ack, echo),
-    BOOL(message_renew_ack, extended),
-    FIELD_AS("dead_epoch", message_renew_ack, ended_epoch, FIELD_NUMBER, UINT32_MAX),
-};
-/* The Holdfast release of the sender, which `holdfast doctor` shows, and the URL of the sender's
- * status page, to which other status pages link. No decision depends on them. */
-static const struct field renew_optional[] = {
-    FIELD(message_renew, release, FIELD_RELEASE, 0),
-    ADDRESS(message_renew, page),
-};
-static const struct field renew_ack_optional[] = {
-    FIELD(message_renew_ack, release, FIELD_RELEASE, 0),
-    ADDRESS(message_renew_ack, page),
-};
-static const struct field session_fields[] = {
-    AGENT(message_session, agent),
-    U32(message_session, epoch),
-};
-static const struct field session_answer_fields[] = {
-    AGENT(message_session_answer, agent),
-    U32(message_session_answer, epoch),
-    BOOL(message_session_answer, yes),
-    DURATION(message_session_answer, wait_ns),
-};
-static const struct field acquire_fields[] = {
-    ASKED(message_acquire),
-    MODE(message_acquire, mode),
-    DELAY(message_acquire, lock_delay_ms),
-    U32(message_acquire, waited_ms),
-};
-/* Optional, because earlier releases do not have the field. In their cells a try waits. */
-static const struct field acquire_optional[] = {
-    NUMBER(message_acquire, tries, MESSAGE_TRIES_ONLY),
-};
-static const struct field amend_fields[] = {
-    ASKED(message_amend),
-    ORDER(message_amend, version),
-    MODE(message_amend, mode),
-    DELAY(message_amend, lock_delay_ms),
-    TOKEN(message_amend, token_last),
-};
-/* Optional, because earlier releases do not have these fields; see struct message_amend. */
-static const struct field amend_optional[] = {
-    TOKEN(message_amend, token_used),
-    BOOL(message_amend, in_use),
-};
-static const struct field give_back_fields[] = {
-    ASKED(message_give_back),
-    ORDER(message_give_back, version),
-    TOKEN(message_give_back, token_used),
-};
-static const struct field grant_fields[] = {
-    ASKED(message_grant),
-    ORDER(message_grant, version),
-    MODE(message_grant, mode),
-    DELAY(message_grant, lock_delay_ms),
-    TOKEN(message_grant, token_first),
-    TOKEN(message_grant, token_last),
-    BOOL(message_grant, fresh),
-};
-static const struct field version_fields[] = {
-    ASKED(message_version),
-    ORDER(message_version, version),
-};
-/* Optional, because earlier releases do not have the field. They treat every recall as
- * MESSAGE_RECALL_WAITS. */
-static const struct field recall_optional[] = {
-    NUMBER(message_version, recall, MESSAGE_RECALL_END - 1),
-};
-static const struct field break_fields[] = {
-    AGENT(message_break, agent), U64(message_break, request_id), NAME(message_break, name),
-    BOOL(message_break, now),    ORDER(message_break, version),
-};
-/* Optional, because earlier releases do not have these fields; see struct message_break. */
-static const struct field break_optional[] = {
-    NUMBER(message_break, user, UINT64_C(1) << 32),
-    BOOL(message_break, counts),
-    ORDER(message_break, meant),
-};
-static const struct field outcome_fields[] = {
-    AGENT(message_outcome, agent), U64(message_outcome, request_id),
-    FIELD(message_outcome, result, FIELD_SIGNED, 99), /* leaves room for later error codes */
-};
-/* Optional, because earlier releases do not have these fields; see struct message_broken. */
-static const struct field broken_optional[] = {
-    NUMBER(message_broken, part, MESSAGE_BROKEN_END - 1),
-    AGENT_OR_NONE(message_broken, owner),
-    ORDER(message_broken, meant),
-    U32(message_broken, closed_ms),
-    U32(message_broken, total),
-    FIELD(message_broken, count, FIELD_BROKEN_ITEMS, 0),
-};
-static const struct field check_fields[] = {
-    AGENT(message_check, agent), U64(message_check, request_id), NAME(message_check, name),
-    TOKEN(message_check, token), U64(message_check, cell_word),  U32(message_check, epoch),
-    U32(message_check, holder),  U32(message_check, seat),       BOOL(message_check, shared),
-};
-static const struct field owner_fields[] = {
-    BALLOT(message_owner, ballot),
-    PARTITIONS(message_owner, partitions),
-};
-static const struct field heartbeat_fields[] = {
-    U64(message_heartbeat, number),       U64(message_heartbeat, echo),
-    BOOL(message_heartbeat, majority),    BOOL(message_heartbeat, votes),
-    PARTITIONS(message_heartbeat, owned),
-};
-static const struct field hello_fields[] = {
-    BOOL(message_hello, answer),
-    NUMBER(message_hello, status, MESSAGE_STATUS_REJOINING),
-    U64(message_hello, incarnation),
-    U64(message_hello, echo),
-    DURATION(message_hello, rules.session_ttl_ns),
-    DURATION(message_hello, rules.grace_ns),
-    U32(message_hello, rules.max_drift_percent),
-    BOOL(message_hello, bootstrapped),
-    MEMBER(message_hello, seen),
-    U64(message_hello, seen_commit),
-    ADDRESS(message_hello, advertise),
 };
 static const struct field member_fields[] = {
     U64(message_member, store_id[0]),
     U64(message_member, store_id[1]),
     U32(message_member, generation),
-};
-static const struct field sync_fields[] = {
-    NUMBER(message_sync, what, MESSAGE_SYNC_MARKS),
-    NUMBER(message_sync, partition, MESSAGE_PARTITIONS - 1),
-    U64(message_sync, id),
-    U32(message_sync, after),
-    U64(message_sync, digest),
-    CHECKPOINT(message_sync, checkpoint),
-};
-static const struct field synced_fields[] = {
-    NUMBER(message_synced, what, MESSAGE_SYNC_MARKS),
-    NUMBER(message_synced, partition, MESSAGE_PARTITIONS - 1),
-    NUMBER(message_synced, kind, MESSAGE_SYNCED_END),
-    U64(message_synced, id),
-    U32(message_synced, index),
-    U32(message_synced, next),
-    CHECKPOINT(message_synced, checkpoint),
 };
 static const struct field synced_mark_fields[] = {
     AGENT(message_synced, mark.agent),
@@ -252,30 +29,6 @@ static const struct field synced_register_fields[] = {
     NAME(message_synced, name),
     ORDER(message_synced, accepted),
 };
-static const struct field checkpoint_fields[] = {
-    BALLOT(message_delete, ballot),
-    NUMBER(message_delete, partition, MESSAGE_PARTITIONS - 1),
-    CHECKPOINT(message_delete, checkpoint),
-    U64(message_delete, live),
-};
-static const struct field checkpointed_fields[] = {
-    BALLOT(message_deleted, ballot), NUMBER(message_deleted, partition, MESSAGE_PARTITIONS - 1),
-    ORDER(message_deleted, order),   BALLOT(message_deleted, higher),
-    BOOL(message_deleted, missing),
-};
-static const struct field refused_fields[] = {
-    AGENT(message_refused, agent),
-    U32(message_refused, epoch),
-    U64(message_refused, request_id),
-    FIELD(message_refused, name, FIELD_NAME_OR_NONE, 0),
-    NUMBER(message_refused, reason, UINT8_MAX),
-    AGENT_OR_NONE(message_refused, owner),
-};
-/* Optional, because earlier releases do not have the field; see struct message_refused. */
-static const struct field refused_optional[] = {
-    U32(message_refused, closed_ms),
-};
-
 static const struct field value_fields[] = {
     ORDER(message_value, version),
     TOKEN(message_value, token_first),
@@ -300,67 +53,9 @@ static const struct field envelope_fields[] = {
     BOOL(message, relayed),
 };
 
-#define COUNT(array) ((uint32_t)(sizeof(array) / sizeof((array)[0])))
-
-struct message_schema {
-    const char *name;
-    const struct field *fields;
-    uint32_t count;
-    uint32_t optional_count;
-    const struct field *optional; /* after all other fields, from WIRE_VERSION_OPTIONAL on */
-};
-
-#define SCHEMA(label, array)                                                                       \
-    {                                                                                              \
-        .name = (label), .fields = (array), .count = COUNT(array)                                  \
-    }
-
-#define SCHEMA_OPTIONAL(label, array, more)                                                        \
-    {                                                                                              \
-        .name = (label), .fields = (array), .count = COUNT(array), .optional = (more),             \
-        .optional_count = COUNT(more),                                                             \
-    }
-
-static const struct message_schema schemas[] = {
-    [MESSAGE_PREPARE] = SCHEMA("PREPARE", prepare_fields),
-    [MESSAGE_PROMISE] = SCHEMA("PROMISE", promise_fields),
-    [MESSAGE_READ] = SCHEMA("READ", read_kind_fields),
-    [MESSAGE_VALUE] = SCHEMA("VALUE", read_value_fields),
-    [MESSAGE_ACCEPT] = SCHEMA("ACCEPT", accept_fields),
-    [MESSAGE_ACCEPTED] = SCHEMA("ACCEPTED", accepted_fields),
-    [MESSAGE_RENEW] = SCHEMA_OPTIONAL("RENEW", renew_fields, renew_optional),
-    [MESSAGE_POLL] = SCHEMA("POLL", session_fields),
-    [MESSAGE_POLLED] = SCHEMA("POLLED", session_answer_fields),
-    [MESSAGE_MARK] = SCHEMA("MARK", session_fields),
-    [MESSAGE_MARKED] = SCHEMA("MARKED", session_answer_fields),
-    [MESSAGE_ACQUIRE] = SCHEMA_OPTIONAL("ACQUIRE", acquire_fields, acquire_optional),
-    [MESSAGE_AMEND] = SCHEMA_OPTIONAL("AMEND", amend_fields, amend_optional),
-    [MESSAGE_GIVE_BACK] = SCHEMA("GIVE_BACK", give_back_fields),
-    [MESSAGE_BREAK] = SCHEMA_OPTIONAL("BREAK", break_fields, break_optional),
-    [MESSAGE_HEARTBEAT] = SCHEMA("BEAT", heartbeat_fields),
-    [MESSAGE_HELLO] = SCHEMA("HELLO", hello_fields),
-    [MESSAGE_SYNC] = SCHEMA("PULL", sync_fields),
-    [MESSAGE_SYNCED] = SCHEMA("PULLED", synced_fields),
-    [MESSAGE_CHECKPOINT] = SCHEMA("CHECKPOINT", checkpoint_fields),
-    [MESSAGE_CHECKPOINTED] = SCHEMA("CHECKPOINTED", checkpointed_fields),
-    [MESSAGE_RENEW_ACK] = SCHEMA_OPTIONAL("RENEW_ACK", renew_ack_fields, renew_ack_optional),
-    [MESSAGE_GRANT] = SCHEMA("GRANT", grant_fields),
-    [MESSAGE_AMENDED] = SCHEMA("AMENDED", grant_fields),
-    [MESSAGE_GIVE_BACK_ACK] = SCHEMA("GIVE_BACK_ACK", version_fields),
-    [MESSAGE_RECALL] = SCHEMA_OPTIONAL("RECALL", version_fields, recall_optional),
-    [MESSAGE_REFUSED] = SCHEMA_OPTIONAL("REFUSED", refused_fields, refused_optional),
-    [MESSAGE_OWNER] = SCHEMA("OWNER", owner_fields),
-    [MESSAGE_BREAK_HOLD] = SCHEMA_OPTIONAL("BREAK_HOLD", break_fields, break_optional),
-    [MESSAGE_BROKEN] = SCHEMA_OPTIONAL("BROKEN", outcome_fields, broken_optional),
-    [MESSAGE_CHECK] = SCHEMA("CHECK", check_fields),
-    [MESSAGE_CHECKED] = SCHEMA("CHECKED", outcome_fields),
-    [MESSAGE_HELLO_ACK] = SCHEMA("HELLO_ACK", hello_fields),
-};
-_Static_assert(COUNT(schemas) == MESSAGE_KIND_END, "a schema for the last kind");
-
 const char *wire_kind_name(enum message_kind kind)
 {
-    return message_kind_valid((unsigned)kind) ? schemas[kind].name : NULL;
+    return message_kind_valid((unsigned)kind) ? wire_schema(kind)->name : NULL;
 }
 
 /* ---- texts ---- */
@@ -385,29 +80,6 @@ static bool read_name(struct hfi_reader *reader, bool or_none, struct message_na
     }
     name->length = (uint8_t)item.text.size;
     memcpy(name->bytes, item.text.bytes, item.text.size);
-    return true;
-}
-
-/* Writes a text of printable ASCII or an empty text, from a member of member_size bytes including
- * the final zero. */
-static void write_visible(struct hfi_writer *writer, const char *text, uint32_t member_size)
-{
-    size_t size = strnlen(text, member_size);
-
-    HF_CHECK(size < member_size &&
-             hfi_text_fits(HFI_TEXT_ADDRESS, (struct hfi_text){text, (uint32_t)size}));
-    hfi_write_string(writer, text, size);
-}
-
-static bool read_visible(struct hfi_reader *reader, char *text, uint32_t member_size)
-{
-    struct hfi_item item = hfi_read_item(reader);
-
-    if (item.type != HFI_ITEM_TEXT || item.text.size >= member_size ||
-        !hfi_text_fits(HFI_TEXT_ADDRESS, item.text)) {
-        return false;
-    }
-    memcpy(text, item.text.bytes, item.text.size);
     return true;
 }
 
@@ -546,13 +218,16 @@ static void write_field(struct hfi_writer *writer, const struct field *field,
         break;
     case FIELD_ADDRESS:
     case FIELD_RELEASE:
-        write_visible(writer, (const char *)member, field->size);
+        wire_write_visible(writer, (const char *)member, field->size);
         break;
     case FIELD_PARTITIONS:
         write_partitions(writer, (const struct message_partitions *)(const void *)member);
         break;
     case FIELD_BROKEN_ITEMS:
         wire_write_items(writer, (const void *)(member - offsetof(struct message_broken, count)));
+        break;
+    case FIELD_VOTERS:
+        wire_write_voters(writer, (const void *)member);
         break;
     }
 }
@@ -584,11 +259,13 @@ static bool read_field(struct hfi_reader *reader, const struct field *field, uns
         return read_name(reader, field->type == FIELD_NAME_OR_NONE, (struct message_name *)member);
     case FIELD_ADDRESS:
     case FIELD_RELEASE:
-        return read_visible(reader, (char *)member, field->size);
+        return wire_read_visible(reader, (char *)member, field->size);
     case FIELD_PARTITIONS:
         return read_partitions(reader, (struct message_partitions *)(void *)member);
     case FIELD_BROKEN_ITEMS:
         return wire_read_items(reader, (void *)(member - offsetof(struct message_broken, count)));
+    case FIELD_VOTERS:
+        return wire_read_voters(reader, (void *)member);
     }
     return false;
 }
@@ -797,11 +474,19 @@ static bool is_empty(const struct field *field, const void *base)
     return at == field->size;
 }
 
+/* Returns how many optional fields that version has. */
+static uint32_t optional_most(const struct message_schema *schema, uint32_t version)
+{
+    return version < WIRE_VERSION_OPTIONAL ? 0
+           : version < NEWEST_SINCE        ? schema->optional_count - schema->newest_count
+                                           : schema->optional_count;
+}
+
 /* Returns how many optional fields to write. Empty ones at the end are left out. */
 static uint32_t optional_count(const struct message_schema *schema, uint32_t version,
                                const struct message *message)
 {
-    uint32_t count = version >= WIRE_VERSION_OPTIONAL ? schema->optional_count : 0;
+    uint32_t count = optional_most(schema, version);
 
     while (count > 0 && is_empty(&schema->optional[count - 1], &message->as)) {
         count--;
@@ -812,9 +497,11 @@ static uint32_t optional_count(const struct message_schema *schema, uint32_t ver
 /* Reads the optional fields, and skips fields of later releases. `left` is the number of elements
  * after the fields that are not optional. */
 static bool read_optional(struct hfi_reader *reader, const struct message_schema *schema,
-                          uint32_t left, struct message *message, struct wire_fault *fault)
+                          uint32_t version, uint32_t left, struct message *message,
+                          struct wire_fault *fault)
 {
-    uint32_t known = left < schema->optional_count ? left : schema->optional_count;
+    uint32_t most = optional_most(schema, version);
+    uint32_t known = left < most ? left : most;
 
     return read_fields(reader, schema->optional, known, &message->as, fault) &&
            hfi_skip_items(reader, left - known);
@@ -822,13 +509,28 @@ static bool read_optional(struct hfi_reader *reader, const struct message_schema
 
 /* ---- whole messages ---- */
 
+/* Writes a HELLO to an agent that does not know the sender's voter status. */
+static void write_older_hello(struct hfi_writer *writer, uint32_t version,
+                              const struct message *message)
+{
+    struct message older;
+
+    message_copy(&older, message);
+    older.as.hello.status = MESSAGE_STATUS_OBSERVER;
+    wire_body_write(writer, version, &older);
+}
+
 void wire_body_write(struct hfi_writer *writer, uint32_t version, const struct message *message)
 {
     const struct message_schema *schema;
     uint32_t optional;
 
-    HF_CHECK(message_kind_valid((unsigned)message->kind));
-    schema = &schemas[message->kind];
+    if ((message->kind == MESSAGE_HELLO || message->kind == MESSAGE_HELLO_ACK) &&
+        version < NEWEST_SINCE && message->as.hello.status >= MESSAGE_STATUS_RETIRED) {
+        write_older_hello(writer, version, message);
+        return;
+    }
+    schema = wire_schema(message->kind);
     optional = optional_count(schema, version, message);
     hfi_write_array(writer,
                     1 + COUNT(envelope_fields) + schema->count + tail_count(message) + optional);
@@ -847,12 +549,13 @@ bool wire_body_read(struct hfi_reader *reader, uint32_t version, uint32_t count,
     uint32_t known;
 
     *fault = (struct wire_fault){.kind = NULL};
-    if (!read_number(reader, MESSAGE_KIND_END, &kind) || !message_kind_valid((unsigned)kind)) {
+    if (!read_number(reader, MESSAGE_KIND_END, &kind) || !message_kind_valid((unsigned)kind) ||
+        !wire_has_kind(version, (enum message_kind)kind)) {
         fault->field = "kind";
         return false;
     }
     message->kind = (enum message_kind)kind;
-    schema = &schemas[kind];
+    schema = wire_schema(message->kind);
     fault->kind = schema->name;
     if (!read_fields(reader, envelope_fields, COUNT(envelope_fields), message, fault)) {
         return false;
@@ -865,5 +568,5 @@ bool wire_body_read(struct hfi_reader *reader, uint32_t version, uint32_t count,
     known += tail_count(message);
     return (version >= WIRE_VERSION_OPTIONAL ? count >= known : count == known) &&
            read_tail(reader, message, fault) &&
-           read_optional(reader, schema, count - known, message, fault);
+           read_optional(reader, schema, version, count - known, message, fault);
 }

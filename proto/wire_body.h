@@ -1,6 +1,7 @@
 /*
- * The encoding of message bodies in msgpack. One table of fields for each kind is used to write and
- * to read. Private to proto/. wire.h has packets, and SCHEMA.md describes the fields in words.
+ * The encoding of message bodies in msgpack. One table of fields for each kind (wire_schema.h) is
+ * used to write and to read. Private to proto/. wire.h has packets, and SCHEMA.md describes the
+ * fields in words.
  *
  * A body is an array: kind, to, relayed, then the kind's fields in the table's order. From version
  * 4 on the kind's optional fields follow. Those at the end may be left out. Fields that a later
@@ -40,6 +41,18 @@ const char *wire_kind_name(enum message_kind kind);
 bool wire_read_agent(struct hfi_reader *reader, bool or_none, struct message_agent *agent)
     __attribute__((warn_unused_result));
 void wire_write_agent(struct hfi_writer *writer, bool or_none, const struct message_agent *agent);
+
+/* Write and read a text of printable ASCII, or an empty text, of a member of member_size bytes
+ * including the final zero. The reader leaves the bytes after the text as they are. */
+void wire_write_visible(struct hfi_writer *writer, const char *text, uint32_t member_size);
+bool wire_read_visible(struct hfi_reader *reader, char *text, uint32_t member_size)
+    __attribute__((warn_unused_result));
+
+/* Write and read a record of voters, or that there is none (count 0). The caller of the reader has
+ * set all members but the voters to zeros. */
+void wire_write_voters(struct hfi_writer *writer, const struct message_voters *voters);
+bool wire_read_voters(struct hfi_reader *reader, struct message_voters *voters)
+    __attribute__((warn_unused_result));
 
 /* Write and read the items of a BROKEN, whose `part` is set already. Reading sets `count`. */
 void wire_write_items(struct hfi_writer *writer, const struct message_broken *broken);

@@ -1,12 +1,17 @@
 /*
- * Writes and reads what fits no table of wire_body.c: the names of agents, and the items of a
- * BROKEN. Those are the owners that a coordinator asked, or the holds that an owner ended.
+ * Writes and reads what fits no table of wire_schema.c: the names of agents, the record of voters,
+ * and the items of a BROKEN. Those are the owners that a coordinator asked, or the holds that an
+ * owner ended.
  *
  *   owners = [label...]
  *   holds  = [[pid, uid, held_ms, token, shared, command]...]
  *
  * -1 means that a number is not known, and an empty command that it is not known. The writer cuts
  * and cleans a command like those of LISTED, because other processes choose them.
+ *
+ *   record = [cell_id, cell_id, recoveries, number, next_ballot_id, complete, act, changed,
+ *             voters], or []
+ *   voters = [[name, store_id, store_id, ballot_id, address]...]
  */
 #include "wire_body.h"
 
@@ -14,7 +19,7 @@
 
 #include <string.h>
 
-enum { HOLD_ELEMENTS = 6 };
+enum { HOLD_ELEMENTS = 6, RECORD_ELEMENTS = 9, VOTER_ELEMENTS = 5 };
 
 /* ---- agents ---- */
 
@@ -38,6 +43,126 @@ bool wire_read_agent(struct hfi_reader *reader, bool or_none, struct message_age
     }
     agent->length = (uint8_t)item.text.size;
     memcpy(agent->text, item.text.bytes, item.text.size);
+    return true;
+}
+
+/* ---- addresses ---- */
+
+void wire_write_visible(struct hfi_writer *writer, const char *text, uint32_t member_size)
+{
+    size_t size = strnlen(text, member_size);
+
+    HF_CHECK(size < member_size &&
+             hfi_text_fits(HFI_TEXT_ADDRESS, (struct hfi_text){text, (uint32_t)size}));
+    hfi_write_string(writer, text, size);
+}
+
+bool wire_read_visible(struct hfi_reader *reader, char *text, uint32_t member_size)
+{
+    struct hfi_item item = hfi_read_item(reader);
+
+    if (item.type != HFI_ITEM_TEXT || item.text.size >= member_size ||
+        !hfi_text_fits(HFI_TEXT_ADDRESS, item.text)) {
+        return false;
+    }
+    memcpy(text, item.text.bytes, item.text.size);
+    return true;
+}
+
+/* ---- the record of voters ---- */
+
+void wire_write_voters(struct hfi_writer *writer, const struct message_voters *voters)
+{
+    HF_CHECK(voters->count <= MESSAGE_VOTERS_MAX);
+    if (voters->count == 0) {
+        hfi_write_array(writer, 0);
+        return;
+    }
+    hfi_write_array(writer, RECORD_ELEMENTS);
+    hfi_write_unsigned(writer, voters->cell_id[0]);
+    hfi_write_unsigned(writer, voters->cell_id[1]);
+    hfi_write_unsigned(writer, voters->recoveries);
+    hfi_write_unsigned(writer, voters->number);
+    hfi_write_unsigned(writer, voters->next_ballot_id);
+    hfi_write_bool(writer, voters->complete);
+    hfi_write_unsigned(writer, voters->act);
+    wire_write_agent(writer, true, &voters->changed);
+    hfi_write_array(writer, voters->count);
+    for (uint32_t i = 0; i < voters->count; i++) {
+        const struct message_voter *voter = &voters->of[i];
+
+        hfi_write_array(writer, VOTER_ELEMENTS);
+        wire_write_agent(writer, false, &voter->name);
+        hfi_write_unsigned(writer, voter->store_id[0]);
+        hfi_write_unsigned(writer, voter->store_id[1]);
+        hfi_write_unsigned(writer, voter->ballot_id);
+        wire_write_visible(writer, voter->address, MESSAGE_ADDRESS_MAX);
+    }
+}
+
+static bool read_up_to(struct hfi_reader *reader, uint64_t max, uint64_t *value)
+{
+    struct hfi_item item = hfi_read_item(reader);
+
+    *value = item.value;
+    return item.type == HFI_ITEM_INTEGER && !item.negative && item.value <= max;
+}
+
+static bool read_voter(struct hfi_reader *reader, struct message_voter *voter)
+{
+    struct hfi_item head = hfi_read_item(reader);
+    uint64_t id;
+
+    memset(voter, 0, sizeof *voter); /* the padding, too */
+    if (head.type != HFI_ITEM_ARRAY || head.value != VOTER_ELEMENTS ||
+        !wire_read_agent(reader, false, &voter->name) ||
+        !read_up_to(reader, UINT64_MAX, &voter->store_id[0]) ||
+        !read_up_to(reader, UINT64_MAX, &voter->store_id[1]) ||
+        !read_up_to(reader, UINT16_MAX, &id)) {
+        return false;
+    }
+    voter->ballot_id = (uint16_t)id;
+    return wire_read_visible(reader, voter->address, MESSAGE_ADDRESS_MAX);
+}
+
+bool wire_read_voters(struct hfi_reader *reader, struct message_voters *voters)
+{
+    struct hfi_item head = hfi_read_item(reader);
+    struct hfi_item complete;
+    uint64_t recoveries;
+    uint64_t number;
+    uint64_t next_id;
+    uint64_t act;
+
+    if (head.type != HFI_ITEM_ARRAY || head.value == 0) {
+        return head.type == HFI_ITEM_ARRAY;
+    }
+    if (head.value != RECORD_ELEMENTS || !read_up_to(reader, UINT64_MAX, &voters->cell_id[0]) ||
+        !read_up_to(reader, UINT64_MAX, &voters->cell_id[1]) ||
+        !read_up_to(reader, UINT32_MAX, &recoveries) || !read_up_to(reader, UINT32_MAX, &number) ||
+        !read_up_to(reader, UINT16_MAX, &next_id)) {
+        return false;
+    }
+    voters->recoveries = (uint32_t)recoveries;
+    voters->number = (uint32_t)number;
+    voters->next_ballot_id = (uint16_t)next_id;
+    complete = hfi_read_item(reader);
+    voters->complete = complete.value != 0;
+    if (complete.type != HFI_ITEM_BOOL || !read_up_to(reader, UINT8_MAX, &act) ||
+        !wire_read_agent(reader, true, &voters->changed)) {
+        return false;
+    }
+    voters->act = (uint8_t)act;
+    head = hfi_read_item(reader);
+    if (head.type != HFI_ITEM_ARRAY || head.value == 0 || head.value > MESSAGE_VOTERS_MAX) {
+        return false;
+    }
+    for (uint32_t i = 0; i < head.value; i++) {
+        if (!read_voter(reader, &voters->of[i])) {
+            return false;
+        }
+    }
+    voters->count = (uint32_t)head.value;
     return true;
 }
 

@@ -508,6 +508,24 @@ static uint32_t find_voter(const struct config *config, const char *name)
     return voter;
 }
 
+/* Returns whether the agent has a store. The store of a cell that has begun knows who votes, and
+ * [voters] may be what it was before a change, or the voters after it. */
+static bool has_store(const struct config *config)
+{
+    char path[PATH_MAX + 16];
+    snprintf(path, sizeof(path), "%s/holdfast.db", config->state_dir);
+    return access(path, F_OK) == 0;
+}
+
+const char *config_voters_error(const struct config *config)
+{
+    bool listed = find_voter(config, config->agent) < config->voter_count;
+    return config->voter_count % 2 == 0 ? "expected 1, 3, 5 or 7 of them to begin a cell with"
+           : config->observer && listed ? "found this agent, whose role is observer"
+           : config->observer || listed ? NULL
+                                        : "found no line for this agent, whose role is voter";
+}
+
 static bool check_voters(struct config_reading *reading)
 {
     const struct config *config = reading->config;
@@ -517,6 +535,9 @@ static bool check_voters(struct config_reading *reading)
         return !config->observer ||
                wrong(reading, "[agent] role: found observer without [voters], expected the cell's "
                               "voters there");
+    }
+    if (has_store(config)) {
+        return true;
     }
     if (config->voter_count % 2 == 0) {
         return wrong(reading, "[voters]: found %u of them, expected 1, 3, 5 or 7",
@@ -538,10 +559,11 @@ static bool check_addresses(struct config_reading *reading)
     struct config *config = reading->config;
     uint32_t self = find_voter(config, config->agent);
     bool voter = self < config->voter_count;
+    bool other = !voter && config->voter_count > 0; /* an observer, or a voter that was removed */
     if (voter && config->listen[0] == '\0' && config->voter_count > 1) {
         memcpy(config->listen, config->voters[self].address, sizeof(config->listen));
     }
-    if (config->observer && config->listen[0] == '\0') {
+    if (other && config->listen[0] == '\0') {
         return wrong(reading, "[cell] listen: found none, expected %s: the voters answer there",
                      address_expected);
     }
@@ -559,7 +581,7 @@ static bool check_addresses(struct config_reading *reading)
     if (config_is_anywhere(config->advertise)) {
         return bad_value(reading, "cell", "advertise", config->advertise, reachable_expected);
     }
-    if (config->observer && !transport_address_is_number(config->advertise)) {
+    if (other && !transport_address_is_number(config->advertise)) {
         return bad_value(reading, "cell", "advertise", config->advertise, number_expected);
     }
     return !voter || strcmp(config->advertise, config->voters[self].address) == 0 ||

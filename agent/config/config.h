@@ -80,7 +80,9 @@ struct config {
     char advertise[MESSAGE_ADDRESS_MAX]; /* "": the same as listen */
     bool insecure;                       /* the file allows an address beyond the loopback without
                                           * TLS */
-    uint32_t voter_count;                /* 1, 3, 5 or 7 */
+    /* [voters], with which a cell begins, and where an agent looks first: 1, 3, 5 or 7; of an agent
+     * with a store any number. Who votes is in the record of voters: run/record.h. */
+    uint32_t voter_count;
     struct config_voter voters[MESSAGE_VOTERS_MAX]; /* sorted by name; address "": the file has no
                                                      * [voters] */
     char tls_ca[PATH_MAX];                          /* all three paths are given, or all three are
@@ -117,6 +119,10 @@ void config_defaults(struct config *config);
 /* Completes the list of voters once the agent's name is known. Without [voters] the agent is the
  * only voter. Sorts the voters by name. */
 void config_finish_voters(struct config *config);
+
+/* Returns why the voters cannot begin a cell, or NULL (a static string). config_read() checks that
+ * itself if the agent has no store yet. The store of a cell that has begun knows who votes. */
+const char *config_voters_error(const struct config *config);
 
 /* Takes the limits that are still 0 from the profile. */
 void config_finish_limits(struct config *config);

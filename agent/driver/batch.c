@@ -118,6 +118,11 @@ static size_t record_size(const struct action *action)
         return RECORD_ACTION_SIZE(seen);
     case ACTION_PERSIST_REJOINED:
         return RECORD_ACTION(round);
+    case ACTION_PERSIST_VOTERS:
+        return RECORD_ACTION_SIZE(voters);
+    case ACTION_PERSIST_CHANGE:
+        return RECORD_ACTION_SIZE(change);
+    case ACTION_VOTERS:
     case ACTION_SEND:
     case ACTION_LOG:
         break;

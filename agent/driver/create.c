@@ -12,6 +12,7 @@ struct driver *driver_create(const struct driver_config *config)
         return NULL;
     }
     driver->config = *config;
+    driver->record = config->record;
     driver->open = &driver->batches[0];
     driver->quorum_actions.capacity = QUORUM_ROOM;
     driver->quorum_actions.items = calloc(QUORUM_ROOM, sizeof(struct action));

@@ -124,7 +124,7 @@ bool disk_open(struct agent *agent)
         .store = agent->store, .put = put_batch, .loop = agent_loop, .arg = agent};
     struct agent_disk *disk = calloc(1, sizeof(*disk));
     agent->disk = disk;
-    if (disk == NULL || agent->config.voter_count == 1) {
+    if (disk == NULL || agent->host_config.voter_count == 1) {
         return disk != NULL;
     }
     disk->committer = committer_open(&config);

@@ -296,6 +296,8 @@ void driver_take_actions(struct driver *driver)
             take_send(driver, &action->as.send);
         } else if (action->kind == ACTION_LOG) {
             operations->log(operations->arg, &action->as.log);
+        } else if (action->kind == ACTION_VOTERS) {
+            driver_take_record(driver, &action->as.go_by.voters);
         } else {
             driver_kept(driver, batch_add_action(driver->open, action));
             /* changes of this agent's own session reach gossip through driver_see_session() */
@@ -395,7 +397,7 @@ static bool is_stalled(struct driver *driver, int64_t now_ns)
  * began. If it did, renewals that arrived in time may be unread, and the core must know that before
  * the step.
  */
-static void step_quorum(struct driver *driver, struct quorum_event *event)
+void driver_step_quorum(struct driver *driver, struct quorum_event *event)
 {
     if (driver->config.quorum == NULL) {
         return;
@@ -408,13 +410,9 @@ static void step_quorum(struct driver *driver, struct quorum_event *event)
     make_step(driver, event, now_ns);
 }
 
-void driver_step_host(struct driver *driver, struct host_event *event)
+static void make_host_step(struct driver *driver, struct host_event *event)
 {
     const struct driver_operations *operations = &driver->config.operations;
-    if (driver->kept) {
-        driver->kept = false;
-        driver_see_session(driver);
-    }
     event->now_ns = driver_clock_ns(driver);
     event->random = driver_draw(driver);
     if (event->kind == HOST_FRAME) {
@@ -429,6 +427,20 @@ void driver_step_host(struct driver *driver, struct host_event *event)
         operations->take_back(operations->arg);
     }
     take_host_actions(driver);
+}
+
+void driver_step_host(struct driver *driver, struct host_event *event)
+{
+    if (driver->kept) {
+        driver->kept = false;
+        driver_see_session(driver);
+    }
+    if (driver->record_new && event->kind != HOST_START) {
+        struct host_event record = {.kind = HOST_RECORD, .as.record = &driver->record};
+        driver->record_new = false;
+        make_host_step(driver, &record);
+    }
+    make_host_step(driver, event);
 }
 
 /* ---- the queues of messages ---- */
@@ -449,7 +461,7 @@ static void take_host_item(struct driver *driver, const struct inbox_item *item)
 /* Gives the cores all messages, and the messages that result from them. The loop ends, because
  * every request is answered a bounded number of times. While driver->receiving is set, messages for
  * the host core wait. */
-static void drain(struct driver *driver)
+void driver_drain(struct driver *driver)
 {
     while (!driver_has_failed(driver)) {
         size_t size;
@@ -461,7 +473,7 @@ static void drain(struct driver *driver)
             struct quorum_event event = {.kind = QUORUM_MESSAGE, .as.message = &driver->message};
             bool hello = driver->message.kind == MESSAGE_HELLO;
             uint32_t voter = hello ? driver_find_voter(driver, &driver->message.from) : 0;
-            step_quorum(driver, &event);
+            driver_step_quorum(driver, &event);
             if (hello) {
                 driver_note_status(driver, voter);
             }
@@ -533,7 +545,7 @@ static void land(struct driver *driver)
         driver_start_session(driver, epoch, false);
     }
     batch_clear(batch);
-    drain(driver);
+    driver_drain(driver);
 }
 
 void driver_committed(struct driver *driver, uint64_t commit, const char *error)
@@ -574,7 +586,7 @@ void driver_flush(struct driver *driver)
 {
     const struct driver_operations *operations = &driver->config.operations;
     driver_take_kept_links(driver);
-    drain(driver);
+    driver_drain(driver);
     send_late(driver);
     /* if commit() makes the batch durable within the call, each pass of this loop carries out what
      * waited */
@@ -600,7 +612,7 @@ void driver_flush(struct driver *driver)
 /* Handles all messages, and flushes if too much waits already. */
 static void settle(struct driver *driver)
 {
-    drain(driver);
+    driver_drain(driver);
     const struct driver_batch *open = driver->open;
     if (driver->receiving) {
         return;
@@ -655,7 +667,7 @@ void driver_tick(struct driver *driver)
     }
     if (driver->config.quorum != NULL && quorum_next_tick_ns(driver->config.quorum) <= now_ns) {
         struct quorum_event event = {.kind = QUORUM_TICK};
-        step_quorum(driver, &event);
+        driver_step_quorum(driver, &event);
     }
     if (!driver_has_failed(driver) && host_next_tick_ns(driver->config.host) <= now_ns) {
         struct host_event event = {.kind = HOST_TICK};
@@ -672,8 +684,8 @@ void driver_stalled(struct driver *driver)
 {
     if (!driver_has_failed(driver) && driver->started) {
         struct quorum_event event = {.kind = QUORUM_STALLED};
-        step_quorum(driver, &event);
-        drain(driver);
+        driver_step_quorum(driver, &event);
+        driver_drain(driver);
         driver_see_session(driver);
     }
 }
@@ -686,44 +698,6 @@ bool driver_turn(struct driver *driver, int64_t since_ns)
         driver_stalled(driver);
     }
     return stalled;
-}
-
-void driver_resign(struct driver *driver)
-{
-    if (!driver_has_failed(driver) && driver->started) {
-        struct quorum_event event = {.kind = QUORUM_RESIGN};
-        step_quorum(driver, &event);
-        drain(driver);
-    }
-}
-
-bool driver_resigned(const struct driver *driver)
-{
-    return driver_has_failed(driver) || driver->config.quorum == NULL ||
-           quorum_resigned(driver->config.quorum);
-}
-
-bool driver_handed_over(const struct driver *driver)
-{
-    return !driver_has_failed(driver) && driver->config.quorum != NULL &&
-           quorum_handed_over(driver->config.quorum);
-}
-
-void driver_clock(struct driver *driver, bool astray)
-{
-    const struct driver_config *config = &driver->config;
-    if (driver_has_failed(driver) || !driver->started || (!astray && !driver->astray)) {
-        return;
-    }
-    struct quorum_event event = {.kind = QUORUM_ASTRAY};
-    driver->astray = astray;
-    step_quorum(driver, &event);
-    /* the only voter counts both sides of its session by one clock, so the rate does not matter */
-    if (config->voter_count > 1 || config->quorum == NULL) {
-        renewal_clock(config->renewal, astray, driver_clock_ns(driver));
-        driver_see_session(driver);
-    }
-    drain(driver);
 }
 
 /* Passes a message on to its receiver, directly. A message is passed on only once. */
@@ -803,7 +777,7 @@ void driver_link(struct driver *driver, const struct message_agent *agent, bool 
         driver->links_down = up ? driver->links_down & ~(1U << voter)
                                 : driver->links_down | 1U << voter;
         driver->statuses[voter] = MESSAGE_STATUS_OBSERVER;
-        step_quorum(driver, &event);
+        driver_step_quorum(driver, &event);
         renewal_link(driver->config.renewal, voter, up, driver_clock_ns(driver),
                      &driver->quorum_actions);
         driver_take_actions(driver);
@@ -811,7 +785,7 @@ void driver_link(struct driver *driver, const struct message_agent *agent, bool 
     }
     if (up && driver->config.quorum != NULL) {
         struct quorum_event event = {.kind = QUORUM_REACHED, .as.reached = agent};
-        step_quorum(driver, &event);
+        driver_step_quorum(driver, &event);
     }
     driver_gossip_peer(driver, agent, NULL, up);
     settle(driver);
@@ -872,11 +846,13 @@ void driver_start(struct driver *driver, uint32_t epoch, bool adopted)
 {
     struct quorum_event start = {.kind = QUORUM_START};
     struct host_event event = {.kind = HOST_START, .as.lease = {.epoch = epoch}};
-    step_quorum(driver, &start);
+    driver_step_quorum(driver, &start);
     driver_step_host(driver, &event);
     driver->notified = event.as.lease;
     driver->notified_state = RENEWAL_JEOPARDY;
-    driver->started_ns = driver_clock_ns(driver);
+    for (uint32_t i = 0; i < MESSAGE_VOTERS_MAX; i++) {
+        driver->voters_since_ns[i] = driver_clock_ns(driver);
+    }
     /* driver_see_voters() replaces this value */
     driver->voters_up = (1U << driver->config.voter_count) - 1;
     driver_gossip_start(driver, epoch);

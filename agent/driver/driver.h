@@ -96,6 +96,9 @@ struct driver_operations {
     void (*log)(void *arg, const struct action_log *log);
     /* Called before anybody else learns of this deadline of the lease. */
     void (*promise)(void *arg, uint32_t epoch, int64_t deadline_ns);
+    /* The agent goes by another record of voters now. May not call the driver. The record is valid
+     * for the driver's life, and its contents until the next such call. */
+    void (*record)(void *arg, const struct message_voters *record);
     /* Called when the session's state has changed; for display only. */
     void (*session)(void *arg, enum renewal_state state, uint32_t epoch);
     /* Called when a turn has lasted so long that it is a stall; for display only. Never called if
@@ -121,6 +124,9 @@ struct driver_config {
     struct gossip *gossip; /* NULL: this agent has no gossip */
     struct message_agent self;
     uint64_t store_id[2];
+    /* The record of voters by which the agent goes at its start, and its voters. number 0: an agent
+     * that knows no record, and whose voters do not change. */
+    struct message_voters record;
     uint32_t voter_count;
     struct message_agent voters[MESSAGE_VOTERS_MAX];
     struct message_rules rules; /* the rules of the cell, as configured here; voter_count 0: they

@@ -71,3 +71,18 @@ void driver_gossip_start(struct driver *driver, uint32_t epoch)
         }
     }
 }
+
+void driver_gossip_record(struct driver *driver, const struct succession *succession)
+{
+    const struct driver_config *config = &driver->config;
+    bool voter = driver_find_voter(driver, &config->self) < config->voter_count;
+    if (config->gossip == NULL || !driver->started) {
+        return;
+    }
+    gossip_set_voter(config->gossip, voter, driver_clock_ns(driver));
+    for (uint32_t i = 0; i < config->voter_count; i++) {
+        if (succession->from[i] == SUCCESSION_NONE && !driver_is_self(driver, &config->voters[i])) {
+            driver_gossip_peer(driver, &config->voters[i], NULL, true);
+        }
+    }
+}

@@ -3,6 +3,8 @@
  *
  *   driver.c     messages, batches, events from outside
  *   session.c    the session, and which voters answer
+ *   record.c     the record of voters by which this agent goes
+ *   ending.c     handing over before the end of the process
  *   gossip.c     events and actions of gossip
  *   admission.c  which sender may send which message
  *   counts.c     counters for display
@@ -20,6 +22,7 @@
 #include <string.h>
 
 #include "core/base/log_limit.h"
+#include "core/base/succession.h"
 #include "driver/batch.h"
 #include "driver/driver.h"
 
@@ -71,8 +74,11 @@ struct driver {
     /* The status of each voter that has reported that it may not vote. The status is valid until
      * that voter acknowledges a renewal. */
     uint8_t statuses[MESSAGE_VOTERS_MAX];
-    int64_t started_ns;
-    struct log_limits refusals; /* limits the log lines of driver_admits() */
+    /* since when each voter is one, as far as this process knows */
+    int64_t voters_since_ns[MESSAGE_VOTERS_MAX];
+    struct message_voters record; /* config.voters and the sets of voters above are those of it */
+    bool record_new;              /* the host core does not go by `record` yet */
+    struct log_limits refusals;   /* limits the log lines of driver_admits() */
     /* A copy of the item or message that a step is reading. */
     struct inbox_item item;
     struct message message;
@@ -104,6 +110,12 @@ uint64_t driver_draw(struct driver *driver);
 /* Makes a step of the host core with the event (fills in now_ns and random), and carries out the
  * actions. */
 void driver_step_host(struct driver *driver, struct host_event *event);
+
+/* Makes a step of the quorum core, if this agent has one, and carries out the actions. */
+void driver_step_quorum(struct driver *driver, struct quorum_event *event);
+
+/* Gives the cores all messages that wait for them, and the messages that result. */
+void driver_drain(struct driver *driver);
 
 /* Carries out the actions of the quorum core or of the renewal, which are in quorum_actions. */
 void driver_take_actions(struct driver *driver);
@@ -189,6 +201,13 @@ void driver_note_status(struct driver *driver, uint32_t voter);
 /* Handles a RENEW_ACK or HELLO_ACK. Ignores the message if its sender is not a voter. */
 void driver_take_answer(struct driver *driver, const struct message *message);
 
+/* ---- record.c ---- */
+
+/* Goes by that record of voters from now on, with everything that is kept by a voter's index. Does
+ * nothing if the record is not newer than the present one. The host core learns of it before its
+ * next step. Appends actions to quorum_actions. */
+void driver_take_record(struct driver *driver, const struct message_voters *record);
+
 /* ---- gossip.c: these do nothing if gossip is NULL ---- */
 
 /* Makes a step of gossip with the event (fills in now_ns and random), and carries out the
@@ -202,5 +221,8 @@ void driver_gossip_session(struct driver *driver, const struct message_agent *ag
 /* Publishes the partitions that this voter's heartbeat names. */
 void driver_gossip_owned(struct driver *driver, const struct message *heartbeat);
 void driver_gossip_start(struct driver *driver, uint32_t epoch);
+/* Publishes whether this agent is a voter, and names the new voters as peers. The voters are those
+ * of the configuration, which were those of succession->from before. */
+void driver_gossip_record(struct driver *driver, const struct succession *succession);
 
 #endif

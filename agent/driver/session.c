@@ -62,6 +62,23 @@ void driver_start_session(struct driver *driver, uint32_t epoch, bool adopted)
     driver_take_actions(driver);
 }
 
+void driver_clock(struct driver *driver, bool astray)
+{
+    const struct driver_config *config = &driver->config;
+    if (driver_has_failed(driver) || !driver->started || (!astray && !driver->astray)) {
+        return;
+    }
+    struct quorum_event event = {.kind = QUORUM_ASTRAY};
+    driver->astray = astray;
+    driver_step_quorum(driver, &event);
+    /* the only voter counts both sides of its session by one clock, so the rate does not matter */
+    if (config->voter_count > 1 || config->quorum == NULL) {
+        renewal_clock(config->renewal, astray, driver_clock_ns(driver));
+        driver_see_session(driver);
+    }
+    driver_drain(driver);
+}
+
 /* ---- which voters answer ---- */
 
 /* Returns the status of a voter that has reported that it may not vote. Without such a report,
@@ -108,7 +125,8 @@ static uint32_t refused_voters(const struct driver *driver)
     return refused;
 }
 
-/* A voter that has not answered yet gets one session_ttl to do so. Meanwhile requests may go to it
+/* A voter that has not answered yet gets one session_ttl to do so, from the start of this agent or
+ * from when it became a voter. Meanwhile requests may go to it
  * (up), but it is not in the set that people see (answering). */
 void driver_see_voters(struct driver *driver)
 {
@@ -118,7 +136,6 @@ void driver_see_voters(struct driver *driver)
         return;
     }
     int64_t now_ns = driver_clock_ns(driver);
-    bool young = now_ns - driver->started_ns < renewal_ttl_ns(config->renewal);
     uint32_t up = 0;
     uint32_t answering = 0;
     uint32_t refused = refused_voters(driver);
@@ -126,11 +143,12 @@ void driver_see_voters(struct driver *driver)
         bool self = driver_is_self(driver, &config->voters[i]);
         bool linked = (driver->links_down >> i & 1) == 0;
         bool answers = renewal_voter_up(config->renewal, i, now_ns);
+        bool young = now_ns - driver->voters_since_ns[i] < renewal_ttl_ns(config->renewal);
         up |= (uint32_t)(self || (linked && (answers || young))) << i;
         answering |= (uint32_t)(self || (linked && answers)) << i;
     }
     if (driver_failed(driver) != NULL ||
-        (up == driver->voters_up && answering == driver->voters_answering &&
+        (!driver->record_new && up == driver->voters_up && answering == driver->voters_answering &&
          refused == driver->voters_refused)) {
         return;
     }

@@ -24,6 +24,7 @@
 #include "peers/peers.h"
 #include "proto/check.h"
 #include "proto/wire.h"
+#include "run/record.h"
 #include "serve/clients.h"
 #include "serve/leftovers.h"
 #include "serve/regions.h"
@@ -257,6 +258,16 @@ static void add_disk(const struct agent *agent, struct hfi_facts_builder *builde
 
 /* ---- the cell ---- */
 
+/* Adds what is known of the record of voters. voters_differ: [voters] of the configuration is not
+ * what the record has. */
+static void add_record(const struct agent *agent, struct hfi_facts_builder *builder)
+{
+    char text[8];
+    add_number(builder, "voters_number", agent->record.number);
+    add_number(builder, "voters_complete", agent->record.complete);
+    add_number(builder, "voters_differ", record_differs(agent, text, sizeof(text)));
+}
+
 static void add_store(const struct agent *agent, struct hfi_facts_builder *builder)
 {
     if (agent->quorum != NULL) {
@@ -394,6 +405,7 @@ size_t facts_write(struct agent *agent, uint64_t request, unsigned char *buffer)
     add_files(agent, &builder);
     log_unproven(agent, &builder);
     add_store(agent, &builder);
+    add_record(agent, &builder);
     count_partitions(agent, partitions);
     for (uint32_t i = 0; i < agent->host_config.voter_count; i++) {
         add_voter(agent, i, &builder);

@@ -96,7 +96,7 @@ static void collect_voters(const struct agent *agent, int64_t now_ns, struct jud
         const struct pace *pace = renewal_pace(agent->renewal, i);
         bool answers = renewal_voter_up(agent->renewal, i, now_ns);
         facts->voters[i] = (struct judgement_voter){
-            .name = agent->config.voters[i].name,
+            .name = agent->voter_names[i],
             .self = i == config->self,
             .up = (voters.up >> i & 1) != 0,
             .refused = (voters.refused >> i & 1) != 0,

@@ -48,7 +48,7 @@ static void collect_voters(const struct agent *agent, int64_t now_ns, struct met
     for (uint32_t i = 0; i < config->voter_count; i++) {
         int64_t answered_ns = renewal_answered_ns(agent->renewal, i);
         metrics->voters[i] = (struct metrics_voter){
-            .name = agent->config.voters[i].name,
+            .name = agent->voter_names[i],
             .self = i == config->self,
             .up = (voters.up >> i & 1) != 0,
             .refused = (voters.refused >> i & 1) != 0,

@@ -1,4 +1,4 @@
-/* The addresses of agents that are not voters of the configuration: see addresses.h. */
+/* The addresses of agents that are not voters: see addresses.h. */
 #include "peers/addresses.h"
 
 #include <stdio.h>
@@ -162,6 +162,41 @@ bool address_look(struct addresses *addresses, struct address_entry *entry, int6
         forget_home(addresses, entry);
     }
     return !over;
+}
+
+void address_take(struct addresses *addresses, struct address_entry *entry, uint32_t link,
+                  const char *address, bool up, int64_t now_ns)
+{
+    address_init(entry);
+    entry->home = (struct address_claim){.link = link, .since_ns = now_ns};
+    snprintf(entry->home.text, sizeof(entry->home.text), "%s", address);
+    entry->known = true;
+    entry->down_ns = up ? 0 : now_ns;
+    *count_of(addresses->announced, &entry->home) += 1;
+}
+
+uint32_t address_leave(struct addresses *addresses, struct address_entry *entry,
+                       const char *address)
+{
+    uint32_t kept = ADDRESSES_LINK_NONE;
+    if (entry->trial.link != ADDRESSES_LINK_NONE && strcmp(entry->trial.text, address) == 0) {
+        kept = entry->trial.link;
+        *count_of(addresses->guests, &entry->trial) -= 1;
+        entry->trial.link = ADDRESSES_LINK_NONE;
+    }
+    forget_trial(addresses, entry);
+    if (entry->home.link != ADDRESSES_LINK_NONE && kept == ADDRESSES_LINK_NONE &&
+        strcmp(entry->home.text, address) == 0) {
+        kept = entry->home.link;
+        *count_of(addresses->guests, &entry->home) -= !entry->known;
+        *count_of(addresses->announced, &entry->home) -= 1;
+        entry->home.link = ADDRESSES_LINK_NONE;
+    }
+    if (entry->home.link != ADDRESSES_LINK_NONE) {
+        forget_home(addresses, entry);
+    }
+    address_init(entry);
+    return kept;
 }
 
 const struct address_claim *address_current(const struct addresses *addresses,

@@ -1,5 +1,5 @@
 /*
- * The addresses of agents that are not voters of the configuration.
+ * The addresses of agents that are not voters.
  *
  * An agent announces its own address, and gossip announces the addresses of other agents. Either
  * may be a lie. So this agent sends packets to an address only after it has checked that an agent
@@ -98,6 +98,14 @@ void address_link(struct addresses *addresses, struct address_entry *entry, uint
  * entry has no address left. */
 bool address_look(struct addresses *addresses, struct address_entry *entry, int64_t now_ns)
     __attribute__((warn_unused_result));
+/* Takes over a link that is dialled already, as the home: the agent was a voter until now. The
+ * entry has no address. */
+void address_take(struct addresses *addresses, struct address_entry *entry, uint32_t link,
+                  const char *address, bool up, int64_t now_ns);
+/* Gives the entry's addresses up: the agent becomes a voter, which the caller dials. Returns the
+ * link to that address if the entry has one, which the caller owns from now on. */
+uint32_t address_leave(struct addresses *addresses, struct address_entry *entry,
+                       const char *address);
 /* Returns the address to which packets go now. */
 const struct address_claim *address_current(const struct addresses *addresses,
                                             const struct address_entry *entry);

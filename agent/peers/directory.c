@@ -1,7 +1,7 @@
 /*
  * The table of the other agents by name, and the addresses at which they are dialled. A voter has
- * the address in the configuration. Any other agent has the address that it announces, within the
- * bounds of addresses.h.
+ * the address in the record of voters. Any other agent has the address that it announces, within
+ * the bounds of addresses.h.
  */
 #include <stdio.h>
 #include <string.h>
@@ -126,11 +126,21 @@ bool peers_dial(struct peers *peers, const struct message_agent *name, const cha
     struct peer_agent *peer = make_peer(peers, name);
     if (peer != NULL) {
         peer->voter = true;
+        peer->told = true;
         peer->link = dial(peers, name, address);
         peer->up_ns = clock_boottime_ns();
         snprintf(peer->address, sizeof(peer->address), "%s", address);
     }
     return peer != NULL && peer->link != TRANSPORT_PEER_NONE;
+}
+
+static void log_moved(struct peers *peers, const struct peer_agent *peer)
+{
+    struct log_line line;
+    log_begin_limited(&line, LOG_LEVEL_INFO, "peer_moved", &peers->link_limit, clock_boottime_ns());
+    log_bytes(&line, "agent", peer->name.text, peer->name.length);
+    log_text(&line, "address", peer->address);
+    log_end(&line);
 }
 
 /* Sends packets for the agent to its current address from now on. */
@@ -141,12 +151,7 @@ static void follow(struct peers *peers, struct peer_agent *peer)
     peer->link = current->link;
     snprintf(peer->address, sizeof(peer->address), "%s", current->text);
     if (moved) {
-        struct log_line line;
-        log_begin_limited(&line, LOG_LEVEL_INFO, "peer_moved", &peers->link_limit,
-                          clock_boottime_ns());
-        log_bytes(&line, "agent", peer->name.text, peer->name.length);
-        log_text(&line, "address", peer->address);
-        log_end(&line);
+        log_moved(peers, peer);
     }
 }
 
@@ -172,8 +177,8 @@ static const char *address_error(const struct agent *agent, const char *address)
         error = "expected an IP address: names are looked up only for voters";
     }
     for (uint32_t i = 0; error == NULL && i < config->voter_count; i++) {
-        error = config_is_same(config->addresses[i], address) ? "the address is that of a voter"
-                                                              : NULL;
+        bool same = config->addresses[i] != NULL && config_is_same(config->addresses[i], address);
+        error = same ? "the address is that of a voter" : NULL;
     }
     return error;
 }
@@ -257,6 +262,86 @@ void peers_directory_look(struct peers *peers)
         const struct message_agent name = peer->name;
         remove_peer(peers, peer);
         driver_unreachable(peers->agent->driver, &name);
+    }
+}
+
+/* ---- another record of voters ---- */
+
+/* Makes an agent a voter that is dialled at that address. Keeps a link that leads there already. */
+static void make_voter(struct peers *peers, const struct message_agent *name, const char *address)
+{
+    struct peer_agent *peer = make_peer(peers, name);
+    if (peer == NULL) {
+        not_added(peers, name, address, "too many agents");
+        return;
+    }
+    bool there = peer->voter && strcmp(peer->address, address) == 0;
+    bool moved = peer->address[0] != '\0' && strcmp(peer->address, address) != 0;
+    if (!peer->voter) {
+        peer->link = address_leave(&peers->addresses, &peer->listens, address);
+        peer->told = false;
+    } else if (!there && peer->link != TRANSPORT_PEER_NONE) {
+        forget(peers, peer->link);
+        peer->link = TRANSPORT_PEER_NONE;
+    }
+    peer->voter = true;
+    snprintf(peer->address, sizeof(peer->address), "%s", address);
+    if (peer->link == TRANSPORT_PEER_NONE) {
+        peer->link = dial(peers, name, address);
+        peer->up_ns = clock_boottime_ns();
+        peer->told = false;
+    }
+    if (moved) {
+        log_moved(peers, peer);
+    }
+}
+
+/* Makes a removed voter an agent like any other, which keeps its link: it has to be told that it is
+ * no voter any more. */
+static void make_other(struct peers *peers, struct peer_agent *peer)
+{
+    peer->voter = false;
+    peer->told = true;
+    peer->silent = false;
+    peer->starts_over = false;
+    peer->unreachable = false;
+    address_take(&peers->addresses, &peer->listens, peer->link, peer->address, peer->up,
+                 clock_boottime_ns());
+}
+
+void peers_record(struct agent *agent)
+{
+    if (agent->peers != NULL) {
+        agent->peers->record_new = true;
+    }
+}
+
+void peers_follow_record(struct agent *agent)
+{
+    struct peers *peers = agent->peers;
+    const struct host_config *config = &agent->host_config;
+    if (peers == NULL || !peers->record_new || !peers->started) {
+        return;
+    }
+    peers->record_new = false;
+    for (uint32_t i = 0; i < peers->count; i++) {
+        struct peer_agent *peer = &peers->peers[i];
+        if (peer->voter && peers_find_voter(agent, &peer->name) == config->voter_count) {
+            make_other(peers, peer);
+        }
+    }
+    for (uint32_t i = 0; i < config->voter_count; i++) {
+        if (i != config->self && config->addresses[i] != NULL) {
+            make_voter(peers, &config->voters[i], config->addresses[i]);
+        }
+    }
+    for (uint32_t i = 0; i < peers->count; i++) {
+        struct peer_agent *peer = &peers->peers[i];
+        if (peer->name.length > 0 && !peer->told) {
+            peer->told = true;
+            peer->up = transport_is_up(peers->transport, peer->link);
+            driver_link(agent->driver, &peer->name, peer->up);
+        }
     }
 }
 

@@ -59,9 +59,13 @@ static void begin_packet(struct peers *peers, struct peer_agent *peer)
                                  .from = agent->host_config.agent,
                                  .membership = peers->membership,
                                  .store_id = {agent->meta.store_id[0], agent->meta.store_id[1]},
-                                 .commit = peers->commit};
+                                 .commit = peers->commit,
+                                 .number = peers->number,
+                                 .digest = peers->digest};
     peer->commit = peers->commit;
     peer->membership = peers->membership;
+    peer->number = peers->number;
+    peer->digest = peers->digest;
     wire_begin(&peer->writer, peer->buffer, BUFFER_SIZE, &header, peers_version_of(peers, peer));
 }
 
@@ -106,10 +110,11 @@ static struct peer_agent *open_packet(struct peers *peers, const struct message_
         }
         peers->dirty[peers->dirty_count++] = (uint16_t)(peer - peers->peers);
         begin_packet(peers, peer);
-    } else if (peer->commit < peers->commit || peer->membership != peers->membership) {
-        /* The packet's header has the commit and the record of stores of the packet's first
-         * message. A message that carries a promise must not travel under older values, so a new
-         * packet begins. */
+    } else if (peer->commit < peers->commit || peer->membership != peers->membership ||
+               peer->number != peers->number || peer->digest != peers->digest) {
+        /* The packet's header has the commit and the records of stores and voters of the packet's
+         * first message. A message that carries a promise must not travel under older values, so a
+         * new packet begins. */
         send_packet(peers, peer);
         begin_packet(peers, peer);
     }
@@ -124,6 +129,8 @@ void peers_send(void *arg, const struct message_agent *to, const struct message 
     }
     peers->commit = message->commit > peers->commit ? message->commit : peers->commit;
     peers->membership = message->membership;
+    peers->number = message->number;
+    peers->digest = message->digest;
     peers->sent[message->kind]++;
     struct peer_agent *peer = open_packet(peers, to);
     if (peer == NULL || wire_add(&peer->writer, message)) {
@@ -746,7 +753,8 @@ bool peers_start(struct agent *agent)
         return true;
     }
     for (uint32_t i = 0; i < config->voter_count; i++) {
-        if (i != config->self && !peers_dial(peers, &config->voters[i], config->addresses[i])) {
+        if (i != config->self && config->addresses[i] != NULL &&
+            !peers_dial(peers, &config->voters[i], config->addresses[i])) {
             return false;
         }
     }

@@ -2,7 +2,7 @@
  * The other agents of the cell, by name: where they listen, and the packets that wait to be sent to
  * them.
  *
- * The configuration has the voters' addresses. Any other agent announces its own address
+ * The record of voters has the voters' addresses. Any other agent announces its own address
  * (driver_operations.address). This agent uses such an address within the bounds of addresses.h; a
  * wrong address only loses messages.
  *
@@ -50,6 +50,13 @@ void peers_close(struct agent *agent);
 void peers_send(void *arg, const struct message_agent *to, const struct message *message);
 void peers_send_gossip(void *arg, const struct message_agent *to, const void *bytes, size_t size);
 void peers_address(void *arg, const struct message_agent *agent, const char *address);
+
+/* Call it when the agent goes by another record of voters (agent->host_config). */
+void peers_record(struct agent *agent);
+/* Dials the voters of another record, and makes those that were removed agents like others. Tells
+ * the driver which of the new voters are connected. Called in each turn, when no step of the driver
+ * is under way. */
+void peers_follow_record(struct agent *agent);
 
 /* Reads the files of [tls] again, and logs the result. */
 void peers_renew_certificates(struct agent *agent);

@@ -24,14 +24,17 @@ struct peer_agent {
     struct message_agent name; /* length 0: this entry is free */
     bool voter;
     bool up;                      /* whether the connection is up, as last reported to the driver */
+    bool told;                    /* the driver was told of this voter's link since it is a voter */
     struct address_entry listens; /* the addresses of an agent that is not a voter */
     char address[MESSAGE_ADDRESS_MAX];
     uint32_t link;         /* the link's number in the transport */
     unsigned char *buffer; /* the packet that is being filled; NULL: none */
     struct wire_writer writer;
-    uint64_t commit;                   /* the commit in the open packet's header */
-    uint32_t membership;               /* the version of the record of stores in the open packet's
+    uint64_t commit;     /* the commit in the open packet's header */
+    uint32_t membership; /* the version of the record of stores in the open packet's
                                         * header */
+    uint32_t number;     /* the record of voters in the open packet's header */
+    uint64_t digest;
     char release[MESSAGE_RELEASE_MAX]; /* the release of Holdfast that the agent announced last; "":
                                         * none yet */
     char page[MESSAGE_ADDRESS_MAX];    /* the URL of the agent's status page; "": none is known */
@@ -78,6 +81,9 @@ struct peers {
     char kept_text[TRANSPORT_ERROR_MAX]; /* why the present files were refused */
     uint64_t commit;                     /* the commit of the newest message */
     uint32_t membership;
+    uint32_t number; /* the record of voters of the newest message */
+    uint64_t digest;
+    bool record_new; /* peers_follow_record() has to dial the voters of another record */
     struct peers_refused_host refused[PEERS_REFUSED_MAX];
     int64_t refused_ns; /* for display: when a peer was last refused; 0: never */
     char refused_text[PEERS_REMOTE_MAX + 256];

@@ -29,6 +29,7 @@
 #include "proto/probe.h"
 #include "run/door.h"
 #include "run/keeper.h"
+#include "run/record.h"
 #include "run/start.h"
 #include "serve/clients.h"
 #include "serve/leftovers.h"
@@ -264,6 +265,7 @@ void agent_turn_end(struct agent *agent)
 {
     turns_part(&agent->loop->turns, TURN_END);
     driver_flush(agent->driver);
+    peers_follow_record(agent);
     regions_see(agent);
     driver_flush(agent->driver);
     peers_flush(agent);
@@ -296,7 +298,7 @@ static void look_at_rate(struct agent *agent)
     if (beyond ? ppm != agent->loop->rate_ppm : agent->loop->rate_ppm != 0) {
         /* The holds of an agent that is alone in its cell do not depend on the rate: see
          * driver_clock(). */
-        bool alone = agent->config.voter_count <= 1 && agent->quorum != NULL;
+        bool alone = record_is_alone(agent);
         struct log_line line;
         log_begin(&line, beyond ? LOG_LEVEL_WARN : LOG_LEVEL_INFO, "clock_rate");
         log_number(&line, "ppm", ppm);
@@ -412,7 +414,7 @@ static void stop(struct agent *agent, int number)
     log_text(&line, "signal", strsignal(number));
     log_text(&line, "text", "holds stay as they are; an agent that starts in time continues them");
     log_end(&line);
-    if (first && serve_is_open(agent) && agent->quorum != NULL && agent->config.voter_count > 1) {
+    if (first && serve_is_open(agent) && agent->quorum != NULL && !record_is_alone(agent)) {
         agent->loop->stops_ns = clock_boottime_ns() + RESIGN_MS * INT64_C(1000000);
         driver_resign(agent->driver);
     } else {
@@ -523,6 +525,7 @@ static bool make_driver(struct agent *agent)
                                    .gossip = agent->gossip,
                                    .self = agent->host_config.agent,
                                    .store_id = {agent->meta.store_id[0], agent->meta.store_id[1]},
+                                   .record = agent->record,
                                    .voter_count = agent->host_config.voter_count,
                                    .rules = *agent_rules(agent),
                                    .operations = {.act = serve_act,
@@ -532,6 +535,7 @@ static bool make_driver(struct agent *agent)
                                                   .commit = disk_commit,
                                                   .log = on_log,
                                                   .promise = on_promise,
+                                                  .record = record_changed,
                                                   .session = on_session,
                                                   .stalled = on_stalled,
                                                   .lend = keeper_lend,
@@ -625,8 +629,7 @@ static bool set_up_loop(struct agent *agent)
 
 static bool is_safe(const struct agent *agent)
 {
-    bool ready = agent->config.voter_count > 1 || agent->quorum == NULL ||
-                 quorum_ready(agent->quorum);
+    bool ready = !record_is_alone(agent) || quorum_ready(agent->quorum);
     return ready && renewal_state(agent->renewal, clock_boottime_ns()) == RENEWAL_SAFE;
 }
 
@@ -639,7 +642,7 @@ static bool is_safe(const struct agent *agent)
  */
 static bool wait_until_safe(struct agent *agent)
 {
-    bool alone = agent->config.voter_count == 1 && agent->quorum != NULL;
+    bool alone = record_is_alone(agent);
     /* The wait must be shorter than the time that systemd waits for a start, even if session_ttl is
      * long. */
     int64_t timeout_ns = agent->config.session_ttl_ns < START_TIMEOUT_MAX_NS

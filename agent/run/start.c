@@ -42,6 +42,7 @@
 #include "proto/check.h"
 #include "run/folders.h"
 #include "run/loop.h"
+#include "run/record.h"
 #include "serve/clients.h"
 #include "serve/memory.h"
 #include "serve/processes.h"
@@ -163,36 +164,27 @@ static void release_cores(struct agent *agent)
     regions_close_files(agent);
 }
 
-static void fill_host_config(struct agent *agent)
+static int fill_host_config(struct agent *agent)
 {
     const struct config *config = &agent->config;
     struct host_config *host = &agent->host_config;
     *host = (struct host_config){
         .limits = config->limits,
-        .role = config->observer ? "observer" : "voter",
         .version = HF_VERSION,
         .session_ttl_ns = config->session_ttl_ns,
         .grace_ns = config->grace_ns,
         .max_drift_percent = config->max_drift_percent,
-        .voter_count = config->voter_count,
-        .self = HOST_OBSERVER,
         .namespace_count = config->namespace_count,
     };
     message_agent_set(&host->cell, config->cell, strlen(config->cell));
     message_agent_set(&host->agent, config->agent, strlen(config->agent));
-    for (uint32_t i = 0; i < config->voter_count; i++) {
-        const struct config_voter *voter = &config->voters[i];
-        message_agent_set(&host->voters[i], voter->name, strlen(voter->name));
-        host->addresses[i] = voter->address[0] != '\0' ? voter->address : NULL;
-        if (strcmp(voter->name, config->agent) == 0) {
-            host->self = i;
-        }
-    }
+    int code = record_begin(agent);
     memcpy(host->store_id, agent->meta.store_id, sizeof(host->store_id));
     memcpy(host->boot_id, agent->boot_id, sizeof(host->boot_id));
     for (uint32_t i = 0; i < config->namespace_count; i++) {
         memcpy(host->namespaces[i], config->namespaces[i].name, sizeof(host->namespaces[i]));
     }
+    return code;
 }
 
 static void expect_registers(void *arg, uint64_t count)
@@ -344,6 +336,26 @@ static int map_cores(struct agent *agent)
     return AGENT_EXIT_OK;
 }
 
+/* Loads the record of voters, and the register of the next one, into the quorum core. */
+static int load_voters(struct agent *agent)
+{
+    struct message_voters voters;
+    struct quorum_change change;
+    bool found[2] = {false, false};
+    if (!store_voters(agent->store, &voters, &found[0]) ||
+        !store_change_of_voters(agent->store, &change, &found[1])) {
+        return fail(agent, AGENT_EXIT_SOFTWARE, "%s", store_error(agent->store));
+    }
+    if ((found[0] && !quorum_load_voters(agent->quorum, &voters)) ||
+        (found[1] && !quorum_load_change(agent->quorum, &change))) {
+        return fail(agent, AGENT_EXIT_SOFTWARE,
+                    "%s/holdfast.db: its record of voters does not fit; expected one that this "
+                    "agent writes",
+                    agent->config.state_dir);
+    }
+    return AGENT_EXIT_OK;
+}
+
 /* Makes the cores, and loads the promises and values from the store into the quorum core. */
 static int make_cores(struct agent *agent)
 {
@@ -356,6 +368,9 @@ static int make_cores(struct agent *agent)
                                   .member = load_member,
                                   .seen = load_seen};
     int code = map_cores(agent);
+    if (code == AGENT_EXIT_OK && agent->quorum != NULL) {
+        code = load_voters(agent);
+    }
     if (code != AGENT_EXIT_OK || agent->quorum == NULL) {
         return code;
     }
@@ -382,10 +397,17 @@ static void make_renewal(struct agent *agent)
                                     .max_drift_percent = host->max_drift_percent,
                                     .asks_epoch = host->voter_count > 1 ||
                                                   host->self == HOST_OBSERVER,
-                                    .rules = message_rules_digest(&agent->start->rules)};
+                                    .rules = message_rules_digest(&agent->start->rules),
+                                    .durations = message_durations_digest(&agent->start->rules)};
     struct message header = {.membership = agent->meta.membership,
+                             .number = agent->record.number,
+                             .digest = message_voters_digest(&agent->record),
                              .from = host->agent,
                              .store_id = {agent->meta.store_id[0], agent->meta.store_id[1]}};
+    struct message_voters voters;
+    message_voters_begin(&voters, host->voters, NULL, host->voter_count);
+    header.number = voters.number;
+    header.digest = message_voters_digest(&voters);
     memcpy(config.voters, host->voters, sizeof(config.voters));
     memcpy(config.advertise, agent->config.advertise, sizeof(config.advertise));
     snprintf(config.release, sizeof(config.release), "%s", HF_VERSION);
@@ -398,7 +420,8 @@ static void make_renewal(struct agent *agent)
 
 /* Compares the configured rules of the cell with those that the store has had since the agent first
  * ran. Rules that differ are refused, except in a cell of one voter, where the configured rules
- * replace the stored ones. */
+ * replace the stored ones. The voters are no part of the comparison: those of the record count, and
+ * record_tell() reports a configuration with others. */
 static int check_rules(struct agent *agent)
 {
     struct message_rules stored;
@@ -409,6 +432,13 @@ static int check_rules(struct agent *agent)
         return fail(agent, AGENT_EXIT_SOFTWARE, "%s", store_error(agent->store));
     }
     bool alone = agent->start->rules.voter_count == 1 && (!found || stored.voter_count == 1);
+    if (found && message_rules_digest(&stored) == message_rules_digest(&agent->start->rules)) {
+        return AGENT_EXIT_OK;
+    }
+    if (found) {
+        stored.voter_count = agent->start->rules.voter_count;
+        memcpy(stored.voters, agent->start->rules.voters, sizeof(stored.voters));
+    }
     if (found && !alone && !agent->config.observer &&
         message_rules_differ(&agent->start->rules, &stored, differs, sizeof(differs))) {
         return fail(agent, AGENT_EXIT_CONFIG,
@@ -422,9 +452,6 @@ static int check_rules(struct agent *agent)
             "%s/holdfast.db is of a cell of one host: found %u in [voters], expected one (or an "
             "empty state_dir)",
             agent->config.state_dir, agent->start->rules.voter_count);
-    }
-    if (found && message_rules_digest(&stored) == message_rules_digest(&agent->start->rules)) {
-        return AGENT_EXIT_OK;
     }
     if (!store_begin(agent->store) || !store_put_rules(agent->store, &agent->start->rules) ||
         !store_commit(agent->store, &commit)) {
@@ -617,51 +644,6 @@ const struct message_rules *agent_rules(const struct agent *agent)
     return &agent->start->rules;
 }
 
-/* Warns when few session numbers are left, long before they are used up. */
-static void log_numbers(const struct agent *agent)
-{
-    uint32_t left = MESSAGE_EPOCH_LIMIT - 1 - agent->start->epoch;
-    if (left < AGENT_EPOCHS_FEW) {
-        struct log_line line;
-        log_begin(&line, LOG_LEVEL_WARN, "session_numbers_few");
-        log_unsigned(&line, "number", left);
-        log_text(&line, "text",
-                 "so many sessions can follow under this agent's name: see docs/OPERATIONS.md, "
-                 "\"Session numbers\"");
-        log_end(&line);
-    }
-}
-
-/* Warns if the system's agent runs beside an agent of --dev, because programs of this host then
- * find the system's agent. */
-static void log_system_agent(const struct agent *agent)
-{
-    static const char system_socket[] = "/run/holdfast/agent.sock";
-    if (agent->config.dev && strcmp(agent->config.socket, system_socket) != 0 &&
-        access(system_socket, F_OK) == 0) {
-        struct log_line line;
-        log_begin(&line, LOG_LEVEL_WARN, "dev_beside_system");
-        log_text(&line, "socket", agent->config.socket);
-        log_text(&line, "text",
-                 "/run/holdfast/agent.sock is there: programs ask that agent, and this one only if "
-                 "HOLDFAST_SOCKET or --socket names it");
-        log_end(&line);
-    }
-}
-
-static void log_session(const struct agent *agent, const char *why)
-{
-    struct log_line line;
-    log_begin(&line, LOG_LEVEL_INFO, agent->adopted ? "session_continued" : "session_new");
-    log_unsigned(&line, "epoch", agent->start->epoch);
-    if (why != NULL) {
-        log_text(&line, "why", why);
-    } else {
-        log_seconds(&line, "remaining", agent->left.deadline_ns - clock_boottime_ns());
-    }
-    log_end(&line);
-}
-
 /* Makes new cores, after the old ones were loaded in part from a region that cannot be adopted. */
 static int make_cores_anew(struct agent *agent)
 {
@@ -725,9 +707,8 @@ static int make_session(struct agent *agent)
     }
     if (code == AGENT_EXIT_OK) {
         make_renewal(agent);
-        log_session(agent, agent->adopted ? NULL : why);
-        log_system_agent(agent);
-        log_numbers(agent);
+        agent_log_start(agent, agent->adopted ? NULL : why);
+        record_tell(agent);
         regions_log_holes(agent);
     }
     return code;
@@ -831,7 +812,9 @@ int agent_prepare(struct agent *agent)
         code = agent_open_store(agent);
     }
     if (code == AGENT_EXIT_OK) {
-        fill_host_config(agent);
+        code = fill_host_config(agent);
+    }
+    if (code == AGENT_EXIT_OK) {
         fill_rules(agent);
         code = check_rules(agent);
     }

@@ -30,6 +30,8 @@ void agent_epoch_known(struct agent *agent);
 bool agent_lock_socket_again(struct agent *agent) __attribute__((warn_unused_result));
 /* Returns the epoch of the session that this start adopted or began. */
 uint32_t agent_epoch(const struct agent *agent);
+/* Logs how the session begins. why: why the previous session does not go on; NULL: it does. */
+void agent_log_start(const struct agent *agent, const char *why);
 /* Returns the rules of the cell, as configured. */
 const struct message_rules *agent_rules(const struct agent *agent);
 /* Replaces this voter's store by an empty one that starts over (store_start_over()). kept

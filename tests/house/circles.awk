@@ -28,7 +28,10 @@ BEGIN {
         sub(/#.*/, "", line)
         if (split(line, pair, " ") == 2) {
             listed[++pair_count] = pair[1] " " pair[2]
-            whole[pair[1]] = whole[pair[2]] = listed[pair_count]
+            # pairs that share a file are one circle
+            together = pair[1] in whole ? whole[pair[1]] : \
+                       pair[2] in whole ? whole[pair[2]] : listed[pair_count]
+            whole[pair[1]] = whole[pair[2]] = together
         }
     }
 }

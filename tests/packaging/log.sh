@@ -89,7 +89,7 @@ exempt=$(
     sed 's/^ *//; s/ *#.*//' <<'LIST'
     ^agent/io/store.*\t(SELECT|REPLACE|INSERT|DELETE|CREATE|PRAGMA|BEGIN|ALTER|DROP|UPDATE) # SQL
     ^agent/io/store/rows\.c\t[a-z_]+(, [a-z_]+)+$                   # columns
-    ^agent/io/store/rows\.c\t([a-z_]+=[^ ]* ?)+$                    # the rules as they are kept
+    ^agent/io/store/(rows|voters)\.c\t([a-z_]+=[^ ]* ?)+$           # the rules and the record as they are kept
     ^agent/io/store/client_record\.c\t(pid \.\.\. uid |holder \.\.\.$)    # what a record holds
     ^agent/observe/facts\.c\t\.+ \(pid \.\.\., uid \.\.\.\)$                   # who a client is, for doctor
     ^agent/(io/http/http|observe/web)\.c\t(HTTP/1\.1 |Allow: |text/)             # headers

@@ -119,6 +119,9 @@ static void write_action(struct disk *disk, const struct action *action)
     case ACTION_PERSIST_REJOINED:
         disk->rejoin = false;
         break;
+    case ACTION_PERSIST_VOTERS: /* no core emits these three yet */
+    case ACTION_PERSIST_CHANGE:
+    case ACTION_VOTERS:
     case ACTION_LOG:
     case ACTION_SEND:
         sim_fail("an action of kind %d is to be made durable", action->kind);

@@ -157,26 +157,38 @@ static uint32_t version_between(uint32_t from, uint32_t to)
 /* Clears the fields that do not exist in `version` of the messages. */
 static void forget_newer(struct message *message, uint32_t version)
 {
-    if (version < WIRE_VERSION_OPTIONAL && message->kind == MESSAGE_RENEW) {
+    if (version < 5) {
+        message->number = 0;
+        message->digest = 0;
+        if (message->kind == MESSAGE_RENEW) {
+            message->as.renew.durations = 0;
+        } else if (message->kind == MESSAGE_HEARTBEAT) {
+            memset(&message->as.heartbeat.settled, 0, sizeof(message->as.heartbeat.settled));
+        } else if ((message->kind == MESSAGE_HELLO || message->kind == MESSAGE_HELLO_ACK) &&
+                   message->as.hello.status >= MESSAGE_STATUS_RETIRED) {
+            message->as.hello.status = MESSAGE_STATUS_OBSERVER;
+        }
+    }
+    if (version < 4 && message->kind == MESSAGE_RENEW) {
         memset(message->as.renew.release, 0, sizeof(message->as.renew.release));
-    } else if (version < WIRE_VERSION_OPTIONAL && message->kind == MESSAGE_RENEW_ACK) {
+    } else if (version < 4 && message->kind == MESSAGE_RENEW_ACK) {
         memset(message->as.renew_ack.release, 0, sizeof(message->as.renew_ack.release));
-    } else if (version < WIRE_VERSION_OPTIONAL && message->kind == MESSAGE_AMEND) {
+    } else if (version < 4 && message->kind == MESSAGE_AMEND) {
         message->as.amend.token_used = 0;
         message->as.amend.in_use = false;
-    } else if (version < WIRE_VERSION_OPTIONAL && message->kind == MESSAGE_ACQUIRE) {
+    } else if (version < 4 && message->kind == MESSAGE_ACQUIRE) {
         message->as.acquire.tries = MESSAGE_TRIES_NONE;
-    } else if (version < WIRE_VERSION_OPTIONAL && message->kind == MESSAGE_RECALL) {
+    } else if (version < 4 && message->kind == MESSAGE_RECALL) {
         message->as.version.recall = MESSAGE_RECALL_WAITS;
-    } else if (version < WIRE_VERSION_OPTIONAL &&
+    } else if (version < 4 &&
                (message->kind == MESSAGE_BREAK || message->kind == MESSAGE_BREAK_HOLD)) {
         struct message_break *breaking = &message->as.break_lock;
         breaking->user = 0;
         breaking->counts = false;
         breaking->meant = (struct message_order){0, 0};
-    } else if (version < WIRE_VERSION_OPTIONAL && message->kind == MESSAGE_REFUSED) {
+    } else if (version < 4 && message->kind == MESSAGE_REFUSED) {
         message->as.refused.closed_ms = 0;
-    } else if (version < WIRE_VERSION_OPTIONAL && message->kind == MESSAGE_BROKEN) {
+    } else if (version < 4 && message->kind == MESSAGE_BROKEN) {
         /* not by a struct message_outcome, whose padding has the newer fields */
         size_t newer = offsetof(struct message_broken, part);
         memset((char *)&message->as.broken + newer, 0, sizeof(struct message_broken) - newer);
@@ -186,14 +198,16 @@ static void forget_newer(struct message *message, uint32_t version)
 /* Writes the packet's header. It names the agent that sends the packet, even if that agent only
  * passes on another agent's message. */
 static void begin_packet(struct wire_writer *writer, uint32_t from, uint32_t to,
-                         uint32_t membership, uint64_t commit)
+                         const struct message *message)
 {
     const struct sim_agent *agent = &world.agents[from];
     struct wire_header header = {.cell = cell_name(),
                                  .from = agent->name,
-                                 .membership = membership,
+                                 .membership = message->membership,
                                  .store_id = {agent->disk.store_id[0], agent->disk.store_id[1]},
-                                 .commit = commit};
+                                 .commit = message->commit,
+                                 .number = message->number,
+                                 .digest = message->digest};
     wire_begin(writer, buffer, sizeof(buffer), &header, version_between(from, to));
 }
 
@@ -231,7 +245,10 @@ void net_send(uint32_t from, uint32_t to, const struct message *message)
     struct wire_writer writer;
     const unsigned char *gossip = NULL;
     size_t size = 0;
-    begin_packet(&writer, from, to, message->membership, message->commit);
+    if (!wire_has_kind(version_between(from, to), message->kind)) {
+        return;
+    }
+    begin_packet(&writer, from, to, message);
     HF_CHECK(wire_add(&writer, message));
     if (read_packet(wire_end(&writer), &arrives, &gossip, &size) != WIRE_MESSAGE ||
         !same_message(&arrives, message, version_between(from, to))) {
@@ -243,18 +260,20 @@ void net_send(uint32_t from, uint32_t to, const struct message *message)
 
 void net_send_gossip(uint32_t from, uint32_t to, const void *bytes, size_t size)
 {
-    static struct message none;
+    static struct message ignored;
+    struct message none;
     struct wire_writer writer;
     const unsigned char *arrives = NULL;
     size_t arrives_size = 0;
     static unsigned char narrow[GOSSIP_PACKET_MAX];
-    begin_packet(&writer, from, to, 0, 0);
+    message_zero(&none);
+    begin_packet(&writer, from, to, &none);
     HF_CHECK(wire_add_gossip(&writer, bytes, size));
     if (version_between(from, to) < WIRE_VERSION_GROWN) {
         size = gossip_narrow(bytes, size, narrow);
         bytes = narrow;
     }
-    if (read_packet(wire_end(&writer), &none, &arrives, &arrives_size) != WIRE_GOSSIP ||
+    if (read_packet(wire_end(&writer), &ignored, &arrives, &arrives_size) != WIRE_GOSSIP ||
         arrives_size != size || memcmp(arrives, bytes, size) != 0) {
         sim_fail("gossip of host %u arrives as something else", from);
     }

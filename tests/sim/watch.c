@@ -394,6 +394,16 @@ static const char *kind_name(enum message_kind kind)
         [MESSAGE_CHECK] = "CHECK",
         [MESSAGE_CHECKED] = "CHECKED",
         [MESSAGE_HELLO_ACK] = "HELLO_ACK",
+        [MESSAGE_CHANGE_PREPARE] = "CHANGE_PREPARE",
+        [MESSAGE_CHANGE_PROMISE] = "CHANGE_PROMISE",
+        [MESSAGE_CHANGE_ACCEPT] = "CHANGE_ACCEPT",
+        [MESSAGE_CHANGE_ACCEPTED] = "CHANGE_ACCEPTED",
+        [MESSAGE_MEMBER] = "MEMBER",
+        [MESSAGE_LEARNED] = "LEARNED",
+        [MESSAGE_VOTERS] = "VOTERS",
+        [MESSAGE_ASK_VOTERS] = "ASK_VOTERS",
+        [MESSAGE_LEARN] = "LEARN",
+        [MESSAGE_MEMBERED] = "MEMBERED",
     };
     return names[kind];
 }

@@ -2,13 +2,14 @@
 set(agent_tests ${CMAKE_CURRENT_LIST_DIR})
 add_library(driver_rig OBJECT ${agent_tests}/driver_rig.c)
 target_link_libraries(driver_rig PRIVATE hf_agent hf_flags PkgConfig::CHECK)
-foreach(part respite rings stuck wake subids client_record commit config profile accounts files log judgement metrics page driver driver_order addresses)
+foreach(part respite rings stuck wake subids client_record commit config profile accounts files log judgement metrics page driver driver_order driver_record addresses)
     add_executable(test_${part} ${agent_tests}/test_${part}.c)
     target_link_libraries(test_${part} PRIVATE hf_agent hf_flags PkgConfig::CHECK)
     add_test(NAME ${part} COMMAND test_${part})
     set_tests_properties(${part} PROPERTIES LABELS "unit;asan;tsan")
 endforeach()
 target_link_libraries(test_driver_order PRIVATE driver_rig)
+target_link_libraries(test_driver_record PRIVATE driver_rig)
 target_sources(test_page PRIVATE ${agent_tests}/page_samples.c)
 # The samples as files, for ./dev page.
 add_executable(page_samples EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/tests/browser/page_samples.c

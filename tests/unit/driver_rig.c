@@ -60,8 +60,11 @@ const char *word_of(enum message_kind kind)
 
 /* ---- the quorum core: on an incoming HEARTBEAT it takes the steps of `plan` ---- */
 
+struct message_voters plan_record;
+struct message_voters shown_record;
 static struct step plan[16];
 static unsigned plan_count;
+static bool plan_alone; /* take the steps on QUORUM_STALLED too */
 struct message_agent names[5];
 static uint64_t told_commit;
 char reached[8];
@@ -165,6 +168,8 @@ static void follow_plan(struct actions *actions)
             struct quorum_register *reg = &emit(actions, ACTION_PERSIST_REGISTER)->as.reg;
             memset(reg, 0, offsetof(struct quorum_register, value.shares));
             message_name_set(&reg->name, step->what == 'p' ? "x" : "y", 1);
+        } else if (step->what == 'v') {
+            emit(actions, ACTION_VOTERS)->as.go_by.voters = plan_record;
         } else {
             struct action_send *send = &emit(actions, ACTION_SEND)->as.send;
             send->to = step->to;
@@ -180,6 +185,9 @@ void quorum_step(struct quorum *quorum, const struct quorum_event *event, struct
     (void)quorum;
     if (event->kind == QUORUM_REACHED) {
         reached[strlen(reached)] = event->as.reached->text[0];
+    }
+    if (event->kind == QUORUM_STALLED && plan_alone) {
+        follow_plan(actions);
     }
     if (event->kind != QUORUM_MESSAGE) {
         return;
@@ -219,6 +227,14 @@ void host_step(struct host *host, const struct host_event *event, struct host_ac
     } else if (event->kind == HOST_VOTERS) {
         char word[32];
         snprintf(word, sizeof(word), "up%x:%x", event->as.voters.up, event->as.voters.answering);
+        note(word);
+    } else if (event->kind == HOST_RECORD) {
+        char word[32];
+        int used = snprintf(word, sizeof(word), "record%u:", event->as.record->number);
+        for (uint32_t i = 0; i < event->as.record->count; i++) {
+            word[used++] = event->as.record->of[i].name.text[0];
+        }
+        word[used] = '\0';
         note(word);
     }
     for (const char *at = frame_does; event->kind == HOST_FRAME && *at != '\0'; at++) {
@@ -310,6 +326,12 @@ static void keep_promise(void *arg, uint32_t epoch, int64_t deadline_ns)
     (void)deadline_ns;
 }
 
+static void show_record(void *arg, const struct message_voters *record)
+{
+    (void)arg;
+    shown_record = *record;
+}
+
 static void session(void *arg, enum renewal_state state, uint32_t epoch)
 {
     (void)arg;
@@ -355,6 +377,7 @@ void make_driver(bool observer)
                                                   .commit = commit,
                                                   .log = take_log,
                                                   .promise = keep_promise,
+                                                  .record = show_record,
                                                   .session = session,
                                                   .now_ns = read_now,
                                                   .random = draw}};
@@ -402,11 +425,30 @@ void receive(enum message_kind kind, unsigned from)
     driver_received(driver, &message);
 }
 
+void make_record(uint32_t number, const char *letters)
+{
+    struct message_agent voters[MESSAGE_VOTERS_MAX];
+    for (uint32_t i = 0; letters[i] != '\0'; i++) {
+        message_agent_set(&voters[i], &letters[i], 1);
+    }
+    message_voters_begin(&plan_record, voters, NULL, (uint32_t)strlen(letters));
+    plan_record.number = number;
+}
+
 void do_plan(const struct step *steps, unsigned count)
 {
     memcpy(plan, steps, count * sizeof(*steps));
     plan_count = count;
     receive(MESSAGE_HEARTBEAT, 1);
+}
+
+void do_plan_alone(const struct step *steps, unsigned count)
+{
+    memcpy(plan, steps, count * sizeof(*steps));
+    plan_count = count;
+    plan_alone = true;
+    driver_stalled(driver);
+    plan_alone = false;
 }
 
 void do_frame(const char *what)

@@ -9,9 +9,10 @@
 #include "driver/driver.h"
 
 /* A step of the quorum core. p persists a register of the name x; q persists a register of the name
- * y; m persists a promise; s and l send a message to the agent in `to`. */
+ * y; m persists a promise; s and l send a message to the agent in `to`; v goes by the record in
+ * plan_record. */
 struct step {
-    char what; /* 'p', 'q', 'm', 's', or 'l': like 's', but the driver may delay the message */
+    char what; /* 'p', 'q', 'm', 's', 'v', or 'l': like 's', but the driver may delay the message */
     enum message_kind kind;
     uint32_t to;
     uint8_t relay;
@@ -28,8 +29,10 @@ extern struct renewal *renewal;
 extern int64_t now_ns;
 extern struct message_agent names[5]; /* a, b, c are voters; o, p are observers */
 extern struct driver_disk disk;
-extern char trace[4096];         /* the events in their order, one word each */
-extern struct message last_sent; /* the latest message to another agent */
+extern char trace[4096]; /* the events in their order, one word each */
+extern struct message_voters plan_record;
+extern struct message_voters shown_record; /* the record that the driver showed to the agent */
+extern struct message last_sent;           /* the latest message to another agent */
 extern uint64_t last_renewal_id;
 extern int64_t logged_number; /* the number in the latest line of the log */
 /* the first letters of the agents in the core's events QUORUM_REACHED, in the order of these
@@ -48,8 +51,12 @@ void set_up(void);
 void tear_down(void);
 /* Gives the driver a message of the agent with that index in names. */
 void receive(enum message_kind kind, unsigned from);
+/* Makes the record of that number in plan_record. Each letter is a voter's name. */
+void make_record(uint32_t number, const char *letters);
 /* Makes the quorum core do these steps. */
 void do_plan(const struct step *steps, unsigned count);
+/* The same, without a message of the voter b: it need not be a voter. */
+void do_plan_alone(const struct step *steps, unsigned count);
 /* Makes the host core take one step for each letter: s persists a slot, A asks its own coordinator,
  * a asks b, r asks b through c, g gives a grant back to b. */
 void do_frame(const char *what);

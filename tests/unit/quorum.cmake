@@ -4,7 +4,7 @@ add_library(quorum_cell OBJECT ${quorum_tests}/quorum_cell.c)
 target_include_directories(quorum_cell PRIVATE ${PROJECT_SOURCE_DIR}/agent/core)
 target_link_libraries(quorum_cell PRIVATE hf_core hf_flags PkgConfig::CHECK)
 foreach(part names message heap acceptor session quorum shares queue takeover handover suspicion
-        sync renewal pace log_limit members checkpoint cell full tries breaks)
+        sync renewal succession pace log_limit members checkpoint cell full tries breaks)
     add_executable(test_${part} ${quorum_tests}/test_${part}.c)
     target_link_libraries(test_${part} PRIVATE hf_core hf_flags PkgConfig::CHECK)
     if(NOT part STREQUAL "names" AND NOT part STREQUAL "message" AND NOT part STREQUAL "heap")
@@ -28,3 +28,9 @@ if(NOT HF_SANITIZE AND NOT HF_FUZZ AND NOT HF_COVERAGE)
             $<TARGET_FILE:hf_proto> $<TARGET_FILE:hf_text>)
     set_tests_properties(core_is_pure PROPERTIES LABELS "unit")
 endif()
+
+# The record of voters, with a rig of its own, because the voters' indexes change.
+add_executable(test_voters ${quorum_tests}/test_voters.c ${quorum_tests}/voters_rig.c)
+target_link_libraries(test_voters PRIVATE hf_core hf_flags PkgConfig::CHECK)
+add_test(NAME voters COMMAND test_voters)
+set_tests_properties(voters PROPERTIES LABELS "unit;asan")

@@ -213,6 +213,9 @@ static void disk_write(struct cell_disk *disk, const struct action *action)
         HOT_ASSERT(disk->rejoin);
         disk->rejoin = false;
         break;
+    case ACTION_PERSIST_VOTERS: /* no core emits these three yet */
+    case ACTION_PERSIST_CHANGE:
+    case ACTION_VOTERS:
     case ACTION_LOG:
     case ACTION_SEND:
         break;

@@ -112,6 +112,46 @@ START_TEST(what_is_connected_stays)
 }
 END_TEST
 
+/* A removed voter keeps its link as an agent like others. */
+START_TEST(a_removed_voter_stays_where_it_is)
+{
+    struct address_entry entry;
+    uint32_t link = addresses.operations.dial(NULL, &agent, "seat");
+    ups[link] = true;
+    address_take(&addresses, &entry, link, "seat", true, 5 * MS);
+    ck_assert_str_eq(current(&entry), "seat");
+    ck_assert(address_has(&entry, link));
+    ck_assert_int_eq(say(&entry, "lie", LIAR, 6 * MS), ADDRESS_CONTRADICTED);
+    ck_assert(address_look(&addresses, &entry, 1000000 * MS));
+    link_to(&entry, link, false, 1000000 * MS);
+    ck_assert(!address_look(&addresses, &entry, 1000001 * MS + ADDRESSES_FORGET_MS * MS));
+    nothing_is_left();
+}
+END_TEST
+
+/* An agent that becomes a voter is dialled by the record, which may name another address. */
+START_TEST(who_becomes_a_voter_leaves_nothing_behind)
+{
+    struct address_entry entry;
+    make_known(&entry);
+    ck_assert_uint_eq(address_leave(&addresses, &entry, "home"), 0);
+    ck_assert_uint_eq(dialled_count, 1); /* the caller has this link now */
+    ck_assert(!address_has(&entry, 0));
+    addresses.operations.forget(NULL, 0);
+    nothing_is_left();
+    make_known(&entry);
+    ck_assert_uint_eq(address_leave(&addresses, &entry, "seat"), ADDRESSES_LINK_NONE);
+    nothing_is_left();
+    make_known(&entry);
+    link_to(&entry, 0, false, 10 * MS);
+    ck_assert_int_eq(say(&entry, "seat", HONEST, 11 * MS), ADDRESS_DIALLED);
+    uint32_t link = address_leave(&addresses, &entry, "seat");
+    ck_assert_uint_ne(link, ADDRESSES_LINK_NONE);
+    addresses.operations.forget(NULL, link);
+    nothing_is_left();
+}
+END_TEST
+
 /* The agent's connection broke, and a liar announces another address for it, at which some process
  * answers. Messages go to that address until the old address answers again. */
 START_TEST(home_comes_back)
@@ -236,6 +276,8 @@ int main(void)
     TCase *tests = tcase_create("places");
     tcase_add_checked_fixture(tests, set_up, NULL);
     tcase_add_test(tests, what_is_connected_stays);
+    tcase_add_test(tests, a_removed_voter_stays_where_it_is);
+    tcase_add_test(tests, who_becomes_a_voter_leaves_nothing_behind);
     tcase_add_test(tests, home_comes_back);
     tcase_add_test(tests, it_moves_when_home_has_gone);
     tcase_add_test(tests, lies_where_nobody_answers);

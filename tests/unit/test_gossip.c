@@ -696,6 +696,35 @@ START_TEST(test_owner)
 }
 END_TEST
 
+/* A voter that is removed coordinates nothing any more, and an agent that joins is a voter. */
+START_TEST(test_voters_change)
+{
+    struct message_partitions owned = {{0xf0, 0, 0, 0}};
+    struct gossip_agent_view view;
+    struct message_agent owner;
+    uint32_t voters = 0;
+    cell(3, 1, 0, 1024);
+    pass(1000 * MS);
+    gossip_put_owned(agents[1].gossip, &owned, now);
+    pass(1000 * MS);
+    ck_assert(gossip_owner(agents[0].gossip, 4, &owner));
+    gossip_set_voter(agents[1].gossip, false, now);
+    gossip_set_voter(agents[3].gossip, true, now);
+    gossip_set_voter(agents[2].gossip, true, now); /* it is one already */
+    pass(1000 * MS);
+    ck_assert(!gossip_owner(agents[0].gossip, 4, &owner));
+    struct message_agent removed = name_of(1);
+    uint32_t at = 0;
+    while (gossip_agent_next(agents[0].gossip, now, &at, &view)) {
+        bool is_removed = memcmp(&view.name, &removed, sizeof(removed)) == 0;
+        ck_assert(view.agent.voter == !is_removed);
+        voters += view.agent.voter;
+    }
+    ck_assert_uint_eq(voters, 3);
+    cell_end();
+}
+END_TEST
+
 /* An item in which only the age changed does not count as changed, and is not sent again. */
 START_TEST(test_older_is_no_change)
 {
@@ -788,6 +817,7 @@ int main(void)
     tcase_add_test(tests, test_tombstones_go);
     tcase_add_test(tests, test_names_in_order);
     tcase_add_test(tests, test_owner);
+    tcase_add_test(tests, test_voters_change);
     tcase_add_test(tests, test_older_is_no_change);
     tcase_add_test(tests, test_alone);
     tcase_add_test(tests, test_authors_defend_their_own);

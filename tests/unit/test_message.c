@@ -232,7 +232,7 @@ START_TEST(fields_between_voters)
     BAD(read_value, as.value.checkpoint.floor, MESSAGE_TOKEN_LIMIT);
     BAD(read_value, as.value.name.length, 0);
     BAD(read_value, as.value.higher, 5);
-    BAD(hello, as.hello.status, MESSAGE_STATUS_REJOINING + 1);
+    BAD(hello, as.hello.status, MESSAGE_STATUS_END);
     BAD(hello, as.hello.rules.voter_count, 0);
     BAD(hello, as.hello.rules.voter_count, MESSAGE_VOTERS_MAX + 1);
     BAD(hello, as.hello.rules.voters[0].length, 0);
@@ -260,6 +260,182 @@ START_TEST(fields_between_voters)
     BAD(checkpoint, as.checkpoint.checkpoint.floor, MESSAGE_TOKEN_LIMIT);
     BAD(checkpointed, as.checkpointed.order.sequence, 0);
     BAD(checkpointed, as.checkpointed.higher, 5);
+}
+END_TEST
+
+static struct message_voters two_voters(uint32_t number)
+{
+    struct message_agent names[2] = {{.length = 1, .text = "b"}, {.length = 1, .text = "a"}};
+    struct message_voters voters;
+    message_voters_begin(&voters, names, NULL, 2);
+    voters.number = number;
+    if (number > 1) {
+        voters.act = MESSAGE_MEMBER_ADD;
+        voters.changed = names[0];
+    }
+    return voters;
+}
+
+static struct message change_of(enum message_kind kind)
+{
+    struct message message = blank(kind);
+    message.number = 4;
+    message.as.change.number = 5;
+    message.as.change.ballot = 1 << 16 | 1;
+    if (message_voters_of(&message) != NULL) {
+        message.as.change.voters = two_voters(5);
+    }
+    return message;
+}
+
+static struct message change_prepare(void)
+{
+    return change_of(MESSAGE_CHANGE_PREPARE);
+}
+
+static struct message change_promise(void)
+{
+    struct message message = change_of(MESSAGE_CHANGE_PROMISE);
+    message.as.change.accepted = 1 << 16 | 1;
+    return message;
+}
+
+static struct message change_accept(void)
+{
+    return change_of(MESSAGE_CHANGE_ACCEPT);
+}
+
+static struct message change_accepted(void)
+{
+    return change_of(MESSAGE_CHANGE_ACCEPTED);
+}
+
+static struct message told(void)
+{
+    struct message message = blank(MESSAGE_VOTERS);
+    message.as.told.voters = two_voters(1);
+    return message;
+}
+
+static struct message learned(void)
+{
+    struct message message = blank(MESSAGE_LEARNED);
+    message.as.learned.copied = 4;
+    message.as.learned.total = 4;
+    return message;
+}
+
+static struct message member(void)
+{
+    struct message message = blank(MESSAGE_MEMBER);
+    message.as.member.agent = message.from;
+    message.as.member.voter = message.from;
+    message.as.member.act = MESSAGE_MEMBER_MOVE;
+    memcpy(message.as.member.address, "tcp://a:1", sizeof("tcp://a:1"));
+    return message;
+}
+
+static struct message membered(void)
+{
+    struct message message = blank(MESSAGE_MEMBERED);
+    message.as.membered.agent = message.from;
+    message.as.membered.stage = MESSAGE_CHANGE_REFUSED;
+    message.as.membered.reason = MESSAGE_CHANGE_REASON_END - 1;
+    return message;
+}
+
+START_TEST(fields_about_the_voters)
+{
+    BAD(change_prepare, as.change.ballot, 1);
+    BAD(change_prepare, as.change.number, 4); /* not the next number after the header's */
+    BAD(change_prepare, as.change.number, 6);
+    BAD(change_prepare, number, 0);
+    BAD(change_promise, as.change.higher, 5);
+    BAD(change_promise, as.change.accepted, 5);
+    BAD(change_promise, as.change.voters.count, 0);
+    BAD(change_promise, as.change.voters.number, 6);
+    BAD(change_accept, as.change.voters.number, 4);
+    BAD(change_accept, as.change.voters.count, 0);
+    BAD(change_accept, as.change.voters.count, MESSAGE_VOTERS_MAX + 1);
+    BAD(change_accept, as.change.voters.act, 0);
+    BAD(change_accept, as.change.voters.act, MESSAGE_MEMBER_REMOVE); /* a voter of the record */
+    BAD(change_accept, as.change.voters.act, MESSAGE_MEMBER_END);
+    BAD(change_accept, as.change.voters.changed.length, 0);
+    BAD(change_accept, as.change.voters.changed.text[0], 'x'); /* no voter of the record */
+    BAD(change_accepted, as.change.higher, 5);
+    BAD(told, as.told.voters.act, MESSAGE_MEMBER_ADD); /* number 1 follows no other */
+    BAD(told, as.told.voters.number, 0);
+    BAD(told, as.told.voters.of[0].name.text[0], 'b'); /* a name twice */
+    BAD(told, as.told.voters.of[0].name.text[0], 'c'); /* not ascending */
+    BAD(told, as.told.voters.of[0].name.length, 0);
+    BAD(told, as.told.voters.of[1].ballot_id, 1); /* a number twice */
+    BAD(told, as.told.voters.of[1].ballot_id, 0);
+    BAD(told, as.told.voters.next_ballot_id, 2); /* a number that is still to be given */
+    BAD(told, as.told.voters.of[1].address[MESSAGE_ADDRESS_MAX - 1], 'x');
+    BAD(learned, as.learned.copied, 5);
+    BAD(member, as.member.act, 0);
+    BAD(member, as.member.act, MESSAGE_MEMBER_END);
+    BAD(member, as.member.act, MESSAGE_MEMBER_REMOVE); /* with an address */
+    BAD(member, as.member.address[0], 0);
+    BAD(member, as.member.agent.text[0], 'g'); /* in another agent's name */
+    BAD(member, as.member.voter.length, 0);
+    BAD(membered, as.membered.stage, 0);
+    BAD(membered, as.membered.stage, MESSAGE_CHANGE_END);
+    BAD(membered, as.membered.reason, 0);
+    BAD(membered, as.membered.reason, MESSAGE_CHANGE_REASON_END);
+}
+END_TEST
+
+/* The record of number 1 is the same whatever the order in a configuration, and whatever the
+ * addresses. In a later record everything but `complete` counts. */
+START_TEST(digests_of_records)
+{
+    struct message_agent names[3] = {
+        {.length = 1, .text = "b"}, {.length = 2, .text = "ab"}, {.length = 1, .text = "a"}};
+    struct message_agent sorted[3] = {
+        {.length = 1, .text = "a"}, {.length = 2, .text = "ab"}, {.length = 1, .text = "b"}};
+    static const char addresses[3][MESSAGE_ADDRESS_MAX] = {"tcp://b:1", "tcp://ab:1", "tcp://a:1"};
+    struct message_voters one;
+    struct message_voters other;
+    message_voters_begin(&one, names, addresses, 3);
+    message_voters_begin(&other, sorted, NULL, 3);
+    ck_assert(voters_valid(&one) && voters_valid(&other));
+    ck_assert_str_eq(one.of[1].address, "tcp://ab:1");
+    ck_assert_uint_eq(one.of[2].ballot_id, 3);
+    ck_assert_uint_eq(one.next_ballot_id, 4);
+    ck_assert(one.number == 1 && one.complete);
+    ck_assert_uint_eq(message_voters_digest(&one), message_voters_digest(&other));
+    ck_assert_uint_eq(message_voters_find(&one, &names[0]), 2);
+    message_agent_set(&names[0], "c", 1);
+    ck_assert_uint_eq(message_voters_find(&one, &names[0]), 3);
+    one.number = 2;
+    one.act = MESSAGE_MEMBER_MOVE;
+    one.changed = one.of[0].name;
+    message_voters_copy(&other, &one);
+    ck_assert_mem_eq(&one, &other, sizeof(one));
+    other.complete = false;
+    ck_assert_uint_eq(message_voters_digest(&one), message_voters_digest(&other));
+#define COUNTS(field)                                                                              \
+    do {                                                                                           \
+        message_voters_copy(&other, &one);                                                         \
+        other.field ^= 1;                                                                          \
+        ck_assert_msg(message_voters_digest(&one) != message_voters_digest(&other), #field);       \
+    } while (0)
+    COUNTS(number);
+    COUNTS(recoveries);
+    COUNTS(cell_id[0]);
+    COUNTS(cell_id[1]);
+    COUNTS(next_ballot_id);
+    COUNTS(act);
+    COUNTS(changed.text[0]);
+    COUNTS(of[2].name.text[0]);
+    COUNTS(of[1].store_id[0]);
+    COUNTS(of[1].store_id[1]);
+    COUNTS(of[0].ballot_id);
+    COUNTS(of[2].address[6]);
+    message_voters_copy(&other, &one);
+    other.count = 2;
+    ck_assert(message_voters_digest(&one) != message_voters_digest(&other));
 }
 END_TEST
 
@@ -424,6 +600,8 @@ int main(void)
     tcase_add_test(tests, share_fields);
     tcase_add_test(tests, fields_between_voters);
     tcase_add_test(tests, fields_for_hosts);
+    tcase_add_test(tests, fields_about_the_voters);
+    tcase_add_test(tests, digests_of_records);
     tcase_add_test(tests, envelopes);
     tcase_add_test(tests, address_is_terminated);
     return suite_main("message", tests);

@@ -20,6 +20,8 @@ static struct actions actions;
 static int64_t now;
 
 static bool asks_epoch;
+/* the record of voters in the header of the answers that the test plays; NULL: an older version */
+static const struct message_voters *answering;
 
 static void start(uint32_t voters, bool adopted)
 {
@@ -38,6 +40,7 @@ static void start(uint32_t voters, bool adopted)
         message_agent_set(&config.voters[i], text, 2);
     }
     now = 5000 * MS;
+    answering = NULL;
     actions = (struct actions){.items = items, .capacity = RENEWAL_ACTIONS};
     free(renewal);
     renewal = renewal_init(malloc(renewal_size()), &config, &header);
@@ -79,6 +82,10 @@ static void ack_as(uint32_t voter, uint64_t id, bool extended, uint32_t ended_ep
     message.as.renew_ack.echo.issued_ns = now;
     message.as.renew_ack.extended = extended;
     message.as.renew_ack.ended_epoch = ended_epoch;
+    if (answering != NULL) {
+        message.number = answering->number;
+        message.digest = message_voters_digest(answering);
+    }
     renewal_acked(renewal, &message, now, &actions);
 }
 
@@ -408,6 +415,151 @@ START_TEST(a_clock_that_is_astray_ends_the_lease)
 }
 END_TEST
 
+/* ---- another record of voters ---- */
+
+/* Makes the record of that number. Each voter is "v" and one of the letters. */
+static struct message_voters record_of(uint32_t number, const char *letters)
+{
+    struct message_agent names[MESSAGE_VOTERS_MAX];
+    struct message_voters record;
+    uint32_t count = (uint32_t)strlen(letters);
+    for (uint32_t i = 0; i < count; i++) {
+        char text[2] = {'v', letters[i]};
+        message_agent_set(&names[i], text, 2);
+    }
+    message_voters_begin(&record, names, NULL, count);
+    record.number = number;
+    return record;
+}
+
+/* The answer of the voter with that letter. */
+static void ack_of(char letter, uint64_t id)
+{
+    ack((uint32_t)(letter - '0'), id, true);
+}
+
+static void go_by(const struct message_voters *record)
+{
+    actions.count = 0;
+    answering = record;
+    renewal_set_voters(renewal, record, now, &actions);
+}
+
+/* 3 -> 4 -> 3: the fourth voter sorts first, so every index moves. */
+START_TEST(a_lease_outlives_a_change_of_the_voters)
+{
+    const struct message_voters four = record_of(2, "-012");
+    const struct message_voters three = record_of(3, "-12");
+    start(3, false);
+    int64_t first_ns = now;
+    uint64_t first = sent(0);
+    ack_of('0', first);
+    ack_of('1', first);
+    ck_assert_int_eq(renewal_deadline_ns(renewal), first_ns + LEASE);
+
+    now += 100 * MS;
+    go_by(&four);
+    ck_assert_int_eq(renewal_deadline_ns(renewal), first_ns + LEASE);
+    ck_assert_int_eq(renewal_state(renewal, now), RENEWAL_SAFE);
+    ck_assert_uint_eq(actions.count, 4); /* a round to all voters, at once */
+    ck_assert_uint_eq(items[0].as.send.message.number, 2);
+    ck_assert_uint_eq(items[0].as.send.message.digest, message_voters_digest(&four));
+    ck_assert_uint_eq(items[0].as.send.message.as.renew.echo.incarnation, 0); /* the newcomer */
+    ck_assert_uint_eq(items[1].as.send.message.as.renew.echo.incarnation, 1);
+    ck_assert_uint_eq(items[3].as.send.message.as.renew.echo.incarnation, 0); /* never answered */
+    int64_t second_ns = now;
+    uint64_t second = sent(3);
+    ack_of('0', second);
+    ack_of('1', second);
+    ck_assert_int_eq(renewal_deadline_ns(renewal), first_ns + LEASE); /* 2 of 4: no majority */
+    ack_of('-', second);
+    ck_assert_int_eq(renewal_deadline_ns(renewal), second_ns + LEASE);
+    ck_assert_int_eq(renewal_answered_ns(renewal, 0), now);
+    ck_assert_int_eq(renewal_answered_ns(renewal, 3), 0);
+
+    now += 100 * MS;
+    go_by(&three);
+    ck_assert_uint_eq(actions.count, 3);
+    ck_assert_int_eq(renewal_deadline_ns(renewal), second_ns + LEASE);
+    uint64_t third = sent(2);
+    ack_of('0', third); /* the removed voter counts no more */
+    ack_of('2', third);
+    ck_assert_int_eq(renewal_deadline_ns(renewal), second_ns + LEASE);
+    ack_of('-', third);
+    ck_assert_int_eq(renewal_deadline_ns(renewal), now + LEASE);
+}
+END_TEST
+
+START_TEST(answers_of_different_numbers_are_not_counted_together)
+{
+    const struct message_voters one = record_of(1, "012");
+    const struct message_voters two = record_of(2, "0123");
+    const struct message_voters rival = record_of(2, "01");
+    start(3, false);
+    go_by(&one); /* the same voters as in the beginning */
+    uint64_t first = sent(0);
+    int64_t first_ns = now;
+    ack_of('0', first);
+    ck_assert_int_eq(renewal_deadline_ns(renewal), 0);
+    now += 10 * MS;
+    go_by(&two);
+    ack_of('1', first); /* the answer of 0 was given under number 1 */
+    ack_of('2', first);
+    ck_assert_int_eq(renewal_deadline_ns(renewal), 0);
+    answering = &one; /* late answers under number 1 */
+    ack_of('0', first);
+    ack_of('3', first);
+    answering = &rival; /* and under another record of number 2 */
+    ack_of('0', first);
+    ack_of('3', first);
+    answering = NULL; /* and of voters that speak an older version */
+    ack_of('0', first);
+    ack_of('3', first);
+    ck_assert_int_eq(renewal_deadline_ns(renewal), 0);
+    answering = &two; /* but a renewal from before may be answered under number 2 */
+    ack_of('0', first);
+    ck_assert_int_eq(renewal_deadline_ns(renewal), first_ns + LEASE);
+}
+END_TEST
+
+START_TEST(marks_of_different_numbers_are_not_counted_together)
+{
+    const struct message_voters two = record_of(2, "0123");
+    start(3, false);
+    uint64_t id = sent(0);
+    ack_as(0, id, false, 4, 4);
+    go_by(&two);
+    id = sent(0);
+    ack_as(1, id, false, 4, 4);
+    ack_as(2, id, false, 4, 4);
+    ck_assert_int_eq(renewal_state(renewal, now), RENEWAL_JEOPARDY);
+    ack_as(0, id, false, 4, 4);
+    ck_assert_int_eq(renewal_state(renewal, now), RENEWAL_LOST);
+    go_by(&two);
+    ck_assert_uint_eq(actions.count, 0); /* a lost session is not renewed */
+}
+END_TEST
+
+/* A majority of the new number has to say which epochs this agent had. */
+START_TEST(an_epoch_is_asked_for_anew_under_another_number)
+{
+    const struct message_voters two = record_of(2, "01234");
+    asks_epoch = true;
+    start(3, false);
+    ack_as(0, sent(0), false, 3, 0);
+    go_by(&two);
+    uint64_t id = sent(0);
+    ack_as(1, id, false, 2, 0);
+    ack_as(2, id, false, 2, 0);
+    ck_assert_uint_eq(items[0].as.send.message.as.renew.epoch, 0);
+    actions.count = 0;
+    ack_as(3, id, false, 2, 0);
+    asks_epoch = false;
+    ck_assert_uint_eq(actions.count, 5);
+    ck_assert_uint_eq(items[0].as.send.message.as.renew.epoch, 4);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("renewal");
@@ -424,5 +576,9 @@ int main(void)
     tcase_add_test(tests, an_epoch_that_the_voters_know_is_not_begun_again);
     tcase_add_test(tests, an_epoch_that_nobody_knows_begins_when_a_majority_said_so);
     tcase_add_test(tests, a_clock_that_is_astray_ends_the_lease);
+    tcase_add_test(tests, a_lease_outlives_a_change_of_the_voters);
+    tcase_add_test(tests, answers_of_different_numbers_are_not_counted_together);
+    tcase_add_test(tests, marks_of_different_numbers_are_not_counted_together);
+    tcase_add_test(tests, an_epoch_is_asked_for_anew_under_another_number);
     return suite_main("renewal", tests);
 }

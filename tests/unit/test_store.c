@@ -692,8 +692,8 @@ START_TEST(of_another_agent_cell_or_format)
     message_agent_set(&identity.cell, "test", 4);
     refused("belongs to cell \"prod\", expected cell \"test\"");
     message_agent_set(&identity.cell, "prod", 4);
-    sql("PRAGMA user_version=3");
-    refused("has format 3, expected at most 2: it was written by Holdfast " HF_VERSION);
+    sql("PRAGMA user_version=4");
+    refused("has format 4, expected at most 3: it was written by Holdfast " HF_VERSION);
     sql("PRAGMA user_version=2; PRAGMA application_id=5");
     refused("is no Holdfast store: application_id 5");
 }

@@ -212,7 +212,7 @@ START_TEST(a_newer_one_says_who_wrote_it)
                      SQLITE_OK);
     ck_assert_int_eq(sqlite3_close(database), SQLITE_OK);
     ck_assert_ptr_null(store_open(path, &identity, &meta, error));
-    ck_assert_ptr_nonnull(strstr(error, "has format 7, expected at most 2: it was written by "
+    ck_assert_ptr_nonnull(strstr(error, "has format 7, expected at most 3: it was written by "
                                         "Holdfast 4.5.6, this is " HF_VERSION));
     ck_assert_int_eq(number_in(path, "PRAGMA user_version"), 7);
 }

@@ -207,6 +207,7 @@ static void fill_session(struct draw *draw, struct message *out)
         address(draw, out->as.renew.advertise);
         release(draw, out->as.renew.release);
         page(draw, out->as.renew.page);
+        out->as.renew.durations = u64(draw);
         break;
     case MESSAGE_RENEW_ACK:
         agent(draw, &out->as.renew_ack.agent);
@@ -368,6 +369,7 @@ static void fill_voters(struct draw *draw, struct message *out, uint32_t shares)
         out->as.heartbeat.majority = true;
         out->as.heartbeat.votes = true;
         partitions(draw, &out->as.heartbeat.owned);
+        partitions(draw, &out->as.heartbeat.settled);
         break;
     case MESSAGE_OWNER:
         out->as.owner.ballot = ballot(draw);
@@ -463,8 +465,92 @@ static void fill_broken(struct draw *draw, struct message *out, uint32_t holds)
     }
 }
 
+static void record(struct draw *draw, struct message_voters *out, uint32_t voters)
+{
+    out->cell_id[0] = u64(draw);
+    out->cell_id[1] = u64(draw);
+    out->recoveries = u32(draw);
+    out->number = u32(draw);
+    out->next_ballot_id = (uint16_t)number(draw, UINT16_MAX);
+    out->complete = draw->large;
+    out->act = (uint8_t)number(draw, UINT8_MAX);
+    agent(draw, &out->changed);
+    out->count = draw->large && voters > 0 ? MESSAGE_VOTERS_MAX : voters;
+    for (uint32_t i = 0; i < out->count; i++) {
+        struct message_voter *voter = &out->of[i];
+
+        agent(draw, &voter->name);
+        voter->store_id[0] = u64(draw);
+        voter->store_id[1] = u64(draw);
+        voter->ballot_id = (uint16_t)number(draw, UINT16_MAX);
+        address(draw, voter->address);
+    }
+}
+
+static void fill_change(struct draw *draw, struct message *out, uint32_t voters)
+{
+    struct message_change *change = &out->as.change;
+
+    change->number = u32(draw);
+    change->ballot = ballot(draw);
+    if (out->kind == MESSAGE_CHANGE_PROMISE || out->kind == MESSAGE_CHANGE_ACCEPTED) {
+        change->higher = ballot(draw);
+    }
+    if (out->kind == MESSAGE_CHANGE_PROMISE) {
+        change->accepted = ballot(draw);
+    }
+    if (message_voters_of(out) != NULL && voters > 0) {
+        record(draw, &change->voters, voters);
+    }
+}
+
+static void fill_member(struct draw *draw, struct message *out, uint32_t voters)
+{
+    struct message_member_asked *asked = &out->as.member;
+    struct message_membered *membered = &out->as.membered;
+
+    switch (out->kind) {
+    case MESSAGE_MEMBER:
+        agent(draw, &asked->agent);
+        asked->request_id = u64(draw);
+        asked->act = (uint8_t)number(draw, UINT8_MAX);
+        agent(draw, &asked->voter);
+        address(draw, asked->address);
+        asked->number = u32(draw);
+        break;
+    case MESSAGE_MEMBERED:
+        agent(draw, &membered->agent);
+        membered->request_id = u64(draw);
+        membered->stage = (uint8_t)number(draw, UINT8_MAX);
+        membered->reason = (uint8_t)number(draw, UINT8_MAX);
+        agent(draw, &membered->subject);
+        membered->number = u32(draw);
+        membered->done = u32(draw);
+        membered->total = u32(draw);
+        break;
+    case MESSAGE_LEARNED:
+        out->as.learned.id = u64(draw);
+        out->as.learned.ready = true;
+        out->as.learned.copied = u32(draw);
+        out->as.learned.total = u32(draw);
+        break;
+    case MESSAGE_ASK_VOTERS:
+        out->as.ask_voters.number = u32(draw);
+        break;
+    case MESSAGE_LEARN:
+        out->as.told.id = u64(draw);
+        out->as.told.learn = true;
+        record(draw, &out->as.told.voters, voters);
+        break;
+    default: /* VOTERS */
+        record(draw, &out->as.told.voters, voters);
+        break;
+    }
+}
+
 /* A kind of message, and the function that fills it in. `shares` is the number of shares, or
- * UINT32_MAX for a VALUE of an unknown name. `synced` is the kind of contents of a SYNCED. */
+ * UINT32_MAX for a VALUE of an unknown name; or the number of voters in a record. `synced` is the
+ * kind of contents of a SYNCED. */
 static const struct shape {
     enum message_kind kind;
     fill_function *fill;
@@ -509,10 +595,34 @@ static const struct shape {
     {MESSAGE_VALUE, fill_round, MESSAGE_SHARES_MAX, 0},
     {MESSAGE_SYNCED, fill_voters, 0, MESSAGE_SYNCED_MARK},
     {MESSAGE_SYNCED, fill_voters, MESSAGE_SHARES_MAX, MESSAGE_SYNCED_REGISTER},
+    {MESSAGE_CHANGE_PREPARE, fill_change, 0, 0},
+    {MESSAGE_CHANGE_PROMISE, fill_change, 0, 0},
+    {MESSAGE_CHANGE_PROMISE, fill_change, 2, 0},
+    {MESSAGE_CHANGE_ACCEPT, fill_change, 3, 0},
+    {MESSAGE_CHANGE_ACCEPTED, fill_change, 0, 0},
+    {MESSAGE_MEMBER, fill_member, 0, 0},
+    {MESSAGE_LEARNED, fill_member, 0, 0},
+    {MESSAGE_VOTERS, fill_member, 4, 0},
+    {MESSAGE_VOTERS, fill_member, 1, 0},
+    {MESSAGE_ASK_VOTERS, fill_member, 0, 0},
+    {MESSAGE_LEARN, fill_member, 3, 0},
+    {MESSAGE_MEMBERED, fill_member, 0, 0},
 };
 
-void wire_sample_older(struct message *message)
+void wire_sample_of(struct message *message, uint32_t version)
 {
+    if (version < 5) {
+        message->number = 0;
+        message->digest = 0;
+        if (message->kind == MESSAGE_RENEW) {
+            message->as.renew.durations = 0;
+        } else if (message->kind == MESSAGE_HEARTBEAT) {
+            memset(&message->as.heartbeat.settled, 0, sizeof(message->as.heartbeat.settled));
+        }
+    }
+    if (version >= 4) {
+        return;
+    }
     if (message->kind == MESSAGE_RENEW) {
         memset(message->as.renew.release, 0, MESSAGE_RELEASE_MAX);
         memset(message->as.renew.page, 0, MESSAGE_ADDRESS_MAX);
@@ -547,6 +657,8 @@ void wire_sample_header(struct wire_header *out)
     out->store_id[0] = UINT64_MAX;
     out->store_id[1] = 72;
     out->commit = 300;
+    out->number = 500;
+    out->digest = UINT64_MAX - 1;
 }
 
 void wire_sample(size_t index, struct message *out)
@@ -571,4 +683,6 @@ void wire_sample(size_t index, struct message *out)
     out->from = header.from;
     memcpy(out->store_id, header.store_id, sizeof out->store_id);
     out->commit = header.commit;
+    out->number = header.number;
+    out->digest = header.digest;
 }

@@ -8,14 +8,14 @@
 
 #include "proto/wire.h"
 
-enum { WIRE_SAMPLE_SHAPES = 38, WIRE_SAMPLES = 2 * WIRE_SAMPLE_SHAPES };
+enum { WIRE_SAMPLE_SHAPES = 50, WIRE_SAMPLES = 2 * WIRE_SAMPLE_SHAPES };
 
 /* Fills in a whole message; its header fields are those of wire_sample_header(). index <
  * WIRE_SAMPLES. Small messages come first, then large ones. */
 void wire_sample(size_t index, struct message *out);
 
-/* Removes the values that WIRE_VERSION_OLDEST has no field for. */
-void wire_sample_older(struct message *message);
+/* Removes the values that a version has no field for. The version must have the kind. */
+void wire_sample_of(struct message *message, uint32_t version);
 
 void wire_sample_header(struct wire_header *out);
 

@@ -239,7 +239,7 @@ static bool voter_valid(const struct message *message)
         return true;
     case MESSAGE_HELLO:
     case MESSAGE_HELLO_ACK:
-        return hello->status <= MESSAGE_STATUS_REJOINING && rules_valid(&hello->rules) &&
+        return hello->status < MESSAGE_STATUS_END && rules_valid(&hello->rules) &&
                address_valid(hello->advertise) && stores_valid(hello);
     case MESSAGE_SYNC:
         return (sync->what == MESSAGE_SYNC_REGISTERS || sync->what == MESSAGE_SYNC_MARKS) &&
@@ -255,6 +255,99 @@ static bool voter_valid(const struct message *message)
                message->as.session_answer.wait_ns >= 0;
     case MESSAGE_OWNER:
         return ballot_valid(message->as.owner.ballot);
+    default:
+        return false;
+    }
+}
+
+/* ---- Changing the voters ---- */
+
+/* Checks how the record differs from the one before. */
+static bool act_valid(const struct message_voters *voters)
+{
+    if (voters->number == 1) {
+        return voters->act == 0 && voters->changed.length == 0;
+    }
+    bool named = message_voters_find(voters, &voters->changed) < voters->count;
+    return voters->act >= MESSAGE_MEMBER_ADD && voters->act < MESSAGE_MEMBER_END &&
+           agent_name_valid(&voters->changed) && named == (voters->act != MESSAGE_MEMBER_REMOVE);
+}
+
+bool voters_valid(const struct message_voters *voters)
+{
+    if (voters->count == 0 || voters->count > MESSAGE_VOTERS_MAX || voters->number == 0 ||
+        !act_valid(voters)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < voters->count; i++) {
+        const struct message_voter *voter = &voters->of[i];
+        if (!agent_name_valid(&voter->name) || voter->ballot_id == 0 ||
+            voter->ballot_id >= voters->next_ballot_id || !address_valid(voter->address) ||
+            (i > 0 && !message_agent_before(&voters->of[i - 1].name, &voter->name))) {
+            return false;
+        }
+        for (uint32_t k = 0; k < i; k++) {
+            if (voters->of[k].ballot_id == voter->ballot_id) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* Checks a message of the register of a record. The header has the number before that of the
+ * record. */
+static bool change_valid(const struct message *message)
+{
+    const struct message_change *change = &message->as.change;
+    bool valid = ballot_valid(change->ballot) && higher_valid(change->higher) &&
+                 change->number > 1 && change->number == message->number + 1;
+    switch (message->kind) {
+    case MESSAGE_CHANGE_PROMISE:
+        return valid && higher_valid(change->accepted) &&
+               (change->accepted == 0 ||
+                (voters_valid(&change->voters) && change->voters.number == change->number));
+    case MESSAGE_CHANGE_ACCEPT:
+        return valid && voters_valid(&change->voters) && change->voters.number == change->number;
+    default:
+        return valid;
+    }
+}
+
+static bool member_asked_valid(const struct message_member_asked *asked)
+{
+    bool has_address = asked->address[0] != 0;
+    return agent_name_valid(&asked->agent) && agent_name_valid(&asked->voter) &&
+           address_valid(asked->address) && asked->act >= MESSAGE_MEMBER_ADD &&
+           asked->act < MESSAGE_MEMBER_END && (asked->act == MESSAGE_MEMBER_REMOVE) != has_address;
+}
+
+static bool voters_message_valid(const struct message *message)
+{
+    const struct message_membered *membered = &message->as.membered;
+
+    switch (message->kind) {
+    case MESSAGE_CHANGE_PREPARE:
+    case MESSAGE_CHANGE_PROMISE:
+    case MESSAGE_CHANGE_ACCEPT:
+    case MESSAGE_CHANGE_ACCEPTED:
+        return change_valid(message);
+    case MESSAGE_MEMBER:
+        return member_asked_valid(&message->as.member) &&
+               memcmp(&message->as.member.agent, &message->from, sizeof(message->from)) == 0;
+    case MESSAGE_LEARNED:
+        return message->as.learned.copied <= message->as.learned.total;
+    case MESSAGE_VOTERS:
+    case MESSAGE_LEARN:
+        return voters_valid(&message->as.told.voters);
+    case MESSAGE_ASK_VOTERS:
+        return true;
+    case MESSAGE_MEMBERED:
+        return agent_name_valid(&membered->agent) && membered->stage >= MESSAGE_CHANGE_REFUSED &&
+               membered->stage < MESSAGE_CHANGE_END &&
+               membered->reason < MESSAGE_CHANGE_REASON_END &&
+               (membered->stage != MESSAGE_CHANGE_REFUSED || membered->reason != 0) &&
+               (membered->subject.length == 0 || agent_name_valid(&membered->subject));
     default:
         return false;
     }
@@ -412,6 +505,17 @@ bool message_valid(const struct message *message)
     case MESSAGE_CHECK:
     case MESSAGE_CHECKED:
         return answer_valid(message);
+    case MESSAGE_CHANGE_PREPARE:
+    case MESSAGE_CHANGE_PROMISE:
+    case MESSAGE_CHANGE_ACCEPT:
+    case MESSAGE_CHANGE_ACCEPTED:
+    case MESSAGE_MEMBER:
+    case MESSAGE_LEARNED:
+    case MESSAGE_VOTERS:
+    case MESSAGE_ASK_VOTERS:
+    case MESSAGE_LEARN:
+    case MESSAGE_MEMBERED:
+        return voters_message_valid(message);
     case MESSAGE_VOTER_END:
     case MESSAGE_KIND_END:
         return false;

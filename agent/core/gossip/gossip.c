@@ -154,6 +154,21 @@ void gossip_put_owned(struct gossip *gossip, const struct message_partitions *ow
     (void)put_own(gossip, &item, content_of(&item));
 }
 
+void gossip_set_voter(struct gossip *gossip, bool voter, int64_t now_ns)
+{
+    static const struct message_partitions none;
+    HF_CHECK(gossip->started);
+    if (voter == gossip->config.voter) {
+        return;
+    }
+    gossip->now_ns = now_ns > gossip->now_ns ? now_ns : gossip->now_ns;
+    gossip->config.voter = voter;
+    put_self(gossip);
+    if (!voter && gossip->authors[SELF].owned_counts) {
+        gossip_put_owned(gossip, &none, now_ns);
+    }
+}
+
 /* ---- events ---- */
 
 static void start(struct gossip *gossip, uint32_t epoch)

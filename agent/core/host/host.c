@@ -198,6 +198,27 @@ static void close_arrived(struct host *host, uint32_t client, uint32_t number,
     }
 }
 
+/* Goes by another record of voters. What is kept by a voter's index follows the voter's name. */
+static void record_changed(struct host *host, const struct message_voters *record)
+{
+    struct host_config *config = &host->config;
+    struct succession succession;
+    struct message_partitions orphaned;
+    succession_make(&succession, config->voters, config->voter_count, record);
+    config->voter_count = record->count;
+    config->self = HOST_OBSERVER;
+    for (uint32_t i = 0; i < record->count; i++) {
+        config->voters[i] = record->of[i].name;
+        config->addresses[i] = record->of[i].address[0] != '\0' ? record->of[i].address : NULL;
+        if (memcmp(&record->of[i].name, &config->agent, sizeof(config->agent)) == 0) {
+            config->self = i;
+        }
+    }
+    config->role = config->self == HOST_OBSERVER ? "observer" : "voter";
+    routes_record(host, &succession, &orphaned);
+    requests_record(host, &succession, &orphaned);
+}
+
 static void frame_arrived(struct host *host, const struct host_event *event,
                           struct host_actions *actions)
 {
@@ -337,6 +358,9 @@ void host_step(struct host *host, const struct host_event *event, struct host_ac
         requests_voters_up(host,
                            routes_voters(host, event->as.voters.up, event->as.voters.answering,
                                          event->as.voters.refused));
+        break;
+    case HOST_RECORD:
+        record_changed(host, event->as.record);
         break;
     case HOST_TICK:
         work_anew(host);

@@ -450,6 +450,25 @@ void requests_voters_up(struct host *host, uint32_t voters)
     }
 }
 
+void requests_record(struct host *host, const struct succession *succession,
+                     const struct message_partitions *orphaned)
+{
+    for (uint32_t index = 0; index < host->requests->used; index++) {
+        struct request *request = &host->requests->table[index];
+        if (request->id == 0) {
+            continue;
+        }
+        if (request->sent_to < succession->old_count) {
+            request->sent_to = succession->to[request->sent_to];
+        }
+        if (!request_is_kept(host, request) &&
+            message_partition_has(orphaned, request->partition)) {
+            request->tries = 0;
+            set_due(host, request, host->now_ns);
+        }
+    }
+}
+
 /* ---- orphans ---- */
 
 static struct request *orphan_find(struct host *host, uint32_t name)

@@ -24,6 +24,7 @@
 #define HOST_REQUESTS_H
 
 #include "core/base/arena.h"
+#include "core/base/succession.h"
 #include "hub.h"
 
 struct requests;
@@ -104,6 +105,10 @@ void requests_owner(struct host *host, const struct message_partitions *partitio
  * again, because earlier messages may be lost, and a voter that was restarted knows of no waiter. A
  * request that was sent only once waits for the end of its pause. */
 void requests_voters_up(struct host *host, uint32_t voters);
+/* Follows the voters to another record. Sends the requests for the partitions in `orphaned`, whose
+ * coordinator was removed, to the voters that this host takes for the coordinators now. */
+void requests_record(struct host *host, const struct succession *succession,
+                     const struct message_partitions *orphaned);
 uint32_t requests_count(const struct host *host);
 int64_t requests_due_ns(const struct host *host);
 void requests_tick(struct host *host, struct host_actions *actions);

@@ -58,6 +58,24 @@ uint32_t routes_voters(struct host *host, uint32_t up, uint32_t answering, uint3
     return again;
 }
 
+void routes_record(struct host *host, const struct succession *succession,
+                   struct message_partitions *orphaned)
+{
+    struct routes *routes = host->routes;
+    memset(orphaned, 0, sizeof(*orphaned));
+    routes->up = succession_mask(succession, routes->up, true);
+    routes->answering = succession_mask(succession, routes->answering, false);
+    routes->refused = succession_mask(succession, routes->refused, false);
+    for (uint32_t i = 0; i < MESSAGE_PARTITIONS; i++) {
+        uint8_t owner = succession->to[routes->owner[i]];
+        if (owner == SUCCESSION_NONE) {
+            owner = (uint8_t)quorum_preferred(host->config.voters, host->config.voter_count, i);
+            message_partition_add(orphaned, i);
+        }
+        routes->owner[i] = owner;
+    }
+}
+
 bool route_answers(const struct host *host, uint32_t voter)
 {
     return voter == host->config.self || (host->routes->answering >> voter & 1);

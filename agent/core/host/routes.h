@@ -15,6 +15,7 @@
 #define HOST_ROUTES_H
 
 #include "core/base/arena.h"
+#include "core/base/succession.h"
 #include "hub.h"
 
 struct routes;
@@ -38,6 +39,11 @@ void route_learn(struct host *host, uint32_t partition, const struct message_age
 /* Notes which voters can be reached, bit by voter: see HOST_VOTERS. Returns those of `up` that
  * could not be reached before. */
 uint32_t routes_voters(struct host *host, uint32_t up, uint32_t answering, uint32_t refused);
+/* Follows the voters to another record, which is in the configuration already. Fills in the
+ * partitions whose coordinator was removed: for them this host takes the voter that rendezvous
+ * hashing prefers now. */
+void routes_record(struct host *host, const struct succession *succession,
+                   struct message_partitions *orphaned);
 /* Returns whether the voter can be reached. */
 bool route_is_up(const struct host *host, uint32_t voter);
 /* Return what HOST_VOTERS said of the voter. Only answers to people use this; no route depends on

@@ -16,8 +16,9 @@ struct agents {
     uint16_t *heads;        /* the first entry of each hash bucket */
     uint32_t head_count;
     uint32_t count;
-    uint32_t guest_next;                    /* the entry at which agents_guest() looks first */
-    uint16_t of_voters[MESSAGE_VOTERS_MAX]; /* the entry of each voter */
+    uint32_t guest_next; /* the entry at which agents_guest() looks first */
+    /* the entry of each voter; the last one is this agent's */
+    uint16_t of_voters[MESSAGE_VOTERS_MAX + 1];
 };
 
 struct agents *agents_lay_out(struct arena *arena, const struct quorum_limits *limits)
@@ -39,12 +40,20 @@ void agents_init(struct quorum *quorum)
 {
     struct agents *agents = quorum->agents;
     memset(agents->heads, 0xff, agents->head_count * sizeof(uint16_t));
+    agents_follow(quorum);
+}
+
+void agents_follow(struct quorum *quorum)
+{
+    uint32_t index = 0;
     for (uint32_t i = 0; i < quorum->config->voter_count; i++) {
-        uint32_t index = 0;
         bool made = agents_make(quorum, &quorum->config->voters[i], &index);
         HF_CHECK(made);
         quorum->agents->of_voters[i] = (uint16_t)index;
     }
+    bool made = agents_make(quorum, &quorum->config->name, &index);
+    HF_CHECK(made);
+    quorum->agents->of_voters[QUORUM_NO_VOTER] = (uint16_t)index;
 }
 
 uint32_t agents_count(const struct quorum *quorum)
@@ -95,7 +104,7 @@ bool agents_proposer(const struct quorum *quorum, const struct message *message,
 
 uint32_t agents_of_voter(const struct quorum *quorum, uint32_t voter)
 {
-    HF_CHECK(voter < quorum->config->voter_count);
+    HF_CHECK(voter < quorum->config->voter_count || voter == QUORUM_NO_VOTER);
     return quorum->agents->of_voters[voter];
 }
 

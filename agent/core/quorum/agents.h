@@ -36,6 +36,10 @@ bool agents_make(struct quorum *quorum, const struct message_agent *name, uint32
 bool agents_guest(struct quorum *quorum, const struct message_agent *name, uint32_t *index)
     __attribute__((warn_unused_result));
 
+/* Gives the voters of the configuration, and this agent, their entries. Call it when the voters
+ * have changed; the table must have room. */
+void agents_follow(struct quorum *quorum);
+
 /* ---- Voters ---- */
 
 /* Sets *voter to the index among the voters of the voter that sent the message. Returns false if no
@@ -44,7 +48,7 @@ bool agents_voter(const struct quorum *quorum, const struct message *message, ui
 /* As agents_voter(). Returns false also if the ballot is not that voter's own. */
 bool agents_proposer(const struct quorum *quorum, const struct message *message, uint64_t ballot,
                      uint32_t *voter);
-/* The index in the table of that voter. */
+/* The index in the table of that voter; of this agent if `voter` is QUORUM_NO_VOTER. */
 uint32_t agents_of_voter(const struct quorum *quorum, uint32_t voter);
 /* The index among the voters of the agent with that index in the table; voter_count if the agent is
  * no voter. */

@@ -31,6 +31,7 @@ struct ballots *ballots_lay_out(struct arena *arena)
 
 static uint64_t own_ballot(const struct quorum *quorum)
 {
+    HF_CHECK(quorum->config->self != QUORUM_NO_VOTER);
     return (uint64_t)quorum->ballots->round << 16 |
            quorum->config->ballot_ids[quorum->config->self];
 }
@@ -63,10 +64,17 @@ void ballots_init(struct quorum *quorum)
     quorum->ballots->prepare_ns = NEVER;
     quorum->ballots->retry_ns = NEVER;
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
-        uint8_t *order = quorum->ballots->of[p].order;
         quorum->ballots->of[p].refused_ns = INT64_MIN / 2;
         quorum->ballots->of[p].left_ns = INT64_MIN / 2;
         quorum->ballots->of[p].spent = true;
+    }
+    ballots_follow(quorum);
+}
+
+void ballots_follow(struct quorum *quorum)
+{
+    for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
+        uint8_t *order = quorum->ballots->of[p].order;
         for (uint32_t voter = 0; voter < quorum->config->voter_count; voter++) {
             uint64_t own = weight(&quorum->config->voters[voter], p);
             uint32_t at = voter;

@@ -42,6 +42,8 @@ struct ballots *ballots_lay_out(struct arena *arena);
 void ballots_init(struct quorum *quorum);
 void ballots_load_round(struct quorum *quorum, uint32_t round);
 void ballots_start(struct quorum *quorum);
+/* Follows the voters to another record: another voter may be the preferred one of a partition. */
+void ballots_follow(struct quorum *quorum);
 
 /* ---- Rounds and orders ---- */
 

@@ -36,7 +36,7 @@ enum {
  * started. A voter that starts over sets round again when it begins to vote. */
 struct bounds {
     uint32_t round;
-    uint32_t generations[MESSAGE_VOTERS_MAX];
+    uint32_t generations[MESSAGE_VOTERS_MAX + 1]; /* by voter; the last one: this agent, no voter */
     int64_t pressed_ns; /* the sum of the lengths of all series of messages beyond a bound */
     int64_t refused_ns; /* when the last message beyond a bound came; INT64_MIN: none came */
     struct log_limits limits;
@@ -75,6 +75,11 @@ void bounds_start(struct quorum *quorum)
         uint32_t granted = records_granted_epoch(quorum, i);
         quorum->bounds->epochs_before[i] = marked > granted ? marked : granted;
     }
+    bounds_follow(quorum);
+}
+
+void bounds_follow(struct quorum *quorum)
+{
     for (uint32_t i = 0; i < quorum->config->voter_count; i++) {
         quorum->bounds->generations[i] = members_generation(quorum, i);
     }
@@ -185,7 +190,7 @@ static uint32_t wrong_session(const struct quorum *quorum, const struct message_
 static uint32_t wrong_epoch(const struct quorum *quorum, const struct message *message)
 {
     const struct message_synced *synced = &message->as.synced;
-    const struct message_agent *self = &quorum->config->voters[quorum->config->self];
+    const struct message_agent *self = &quorum->config->name;
     if (memcmp(&message->from, self, sizeof(*self)) == 0) {
         return 0;
     }

@@ -27,6 +27,8 @@ struct bounds;
 struct bounds *bounds_lay_out(struct arena *arena, const struct quorum_limits *limits);
 /* Sets the bounds by the numbers known now. Call it when everything is loaded from the store. */
 void bounds_start(struct quorum *quorum);
+/* Sets the bounds of the stores' generations. Call it when the voters have changed. */
+void bounds_follow(struct quorum *quorum);
 /* Sets the bound of rounds by the rounds known now. Call it when this voter has started over, and
  * votes from now on. */
 void bounds_rounds(struct quorum *quorum);

@@ -42,7 +42,8 @@ static struct member *own(struct quorum *quorum)
 
 static bool has_record(const struct quorum *quorum)
 {
-    return quorum->members->of[quorum->config->self].line.generation != 0;
+    uint32_t self = quorum->config->self;
+    return quorum->members->of[self != QUORUM_NO_VOTER ? self : 0].line.generation != 0;
 }
 
 /* The membership number: four configured bits, and four bits of each generation. Two voters have
@@ -69,9 +70,11 @@ enum message_voter_status members_status_of(const struct quorum *quorum, uint32_
                : (enum message_voter_status)quorum->members->of[voter].status;
 }
 
-struct members *members_lay_out(struct arena *arena)
+struct members *members_lay_out(struct arena *arena, const struct quorum_limits *limits)
 {
-    return arena_take(arena, 1, sizeof(struct members));
+    struct members *members = arena_take(arena, 1, sizeof(*members));
+    ARENA_TAKE(arena, members, told_ns, limits->agents);
+    return members;
 }
 
 bool members_votes(const struct quorum *quorum)
@@ -79,9 +82,19 @@ bool members_votes(const struct quorum *quorum)
     return quorum->members->status == MESSAGE_STATUS_VOTING;
 }
 
-bool members_rules_match(const struct quorum *quorum, uint64_t digest)
+bool members_rules_match(const struct quorum *quorum, const struct message_renew *renew)
 {
-    return digest == quorum->members->rules_digest;
+    return quorum->members->voters.number == 1
+               ? renew->rules == quorum->members->rules_digest
+               : renew->durations == quorum->members->durations_digest;
+}
+
+void members_note_rules(struct quorum *quorum)
+{
+    struct message_rules rules;
+    quorum_rules(quorum->config, &rules);
+    quorum->members->rules_digest = message_rules_digest(&rules);
+    quorum->members->durations_digest = message_durations_digest(&rules);
 }
 
 /* The store's commit when it was opened. If an earlier process opened the store and never voted,
@@ -104,6 +117,7 @@ uint64_t members_reported_commit(const struct quorum *quorum)
 
 void members_init(struct quorum *quorum)
 {
+    members_begin_voters(quorum);
     quorum->members->number = number_of(quorum);
 }
 
@@ -139,11 +153,14 @@ uint32_t members_number(const struct quorum *quorum)
  * number. */
 static void recount(struct quorum *quorum)
 {
-    uint32_t number = number_of(quorum);
-    if (number == quorum->members->number) {
-        return;
+    if (number_of(quorum) != quorum->members->number) {
+        members_recount(quorum);
     }
-    quorum->members->number = number;
+}
+
+void members_recount(struct quorum *quorum)
+{
+    quorum->members->number = number_of(quorum);
     rejoin_recount(quorum);
     sessions_recount(quorum);
     sync_recount(quorum);
@@ -169,7 +186,7 @@ void members_announce(struct quorum *quorum)
 
 static void fill_own_line(const struct quorum *quorum, uint64_t commit, struct quorum_seen *row)
 {
-    row->voter = quorum->config->voters[quorum->config->self];
+    row->voter = quorum->config->name;
     row->store_id[0] = quorum->config->store_id[0];
     row->store_id[1] = quorum->config->store_id[1];
     row->commit = commit;
@@ -185,7 +202,8 @@ bool members_keep_opened(struct quorum *quorum, struct quorum_seen *row)
 {
     HF_CHECK(!step_started(quorum));
     uint64_t opened = opened_commit(quorum);
-    if (quorum->config->voter_count == 1 || own(quorum)->kept_commit != 0) {
+    if (quorum->config->voter_count == 1 || quorum->config->self == QUORUM_NO_VOTER ||
+        own(quorum)->kept_commit != 0) {
         return false;
     }
     own(quorum)->kept_commit = opened != 0 ? opened : OPENED_EMPTY;
@@ -204,6 +222,7 @@ void members_vote(struct quorum *quorum)
                                        (quorum->members->committing ? 2 : 1);
     }
     quorum->members->status = MESSAGE_STATUS_VOTING;
+    quorum->members->voted = true;
     if (quorum->config->voter_count > 1) {
         step_log(quorum, "voter_votes", NULL, own(quorum)->line.generation);
         members_announce(quorum);
@@ -220,7 +239,7 @@ static struct action_log *refuse(struct quorum *quorum, const struct message_age
     ballots_review(quorum); /* gives up the partitions that this voter coordinates */
     struct action_log *log = step_log(quorum, "voter_refused", by, number);
     step_log_text(log, "the store of ");
-    step_log_agent(log, &quorum->config->voters[quorum->config->self]);
+    step_log_agent(log, &quorum->config->name);
     return log;
 }
 
@@ -237,7 +256,7 @@ static void refuse_copy(struct quorum *quorum, const struct message_agent *by, u
                        "member rejoin");
 }
 
-static void refuse_other(struct quorum *quorum, const struct message_agent *by)
+void members_refuse_other(struct quorum *quorum, const struct message_agent *by)
 {
     struct action_log *log = refuse(quorum, by, 0);
     step_log_text(log, " is not the one that the cell knows (reported by ");
@@ -311,8 +330,10 @@ static void send_hello(struct quorum *quorum, uint32_t voter)
 void members_answer(struct quorum *quorum, uint32_t agent, const struct message_hello *asked)
 {
     uint32_t voter = agents_as_voter(quorum, agent);
-    bool votes = voter < quorum->config->voter_count;
-    enum message_kind kind = votes ? MESSAGE_HELLO : MESSAGE_HELLO_ACK;
+    /* a store that is no voter's has a quorum core, too, and that core asks */
+    bool core = voter < quorum->config->voter_count ||
+                (asked != NULL && asked->status >= MESSAGE_STATUS_RETIRED);
+    enum message_kind kind = core ? MESSAGE_HELLO : MESSAGE_HELLO_ACK;
     struct message_hello *hello = &step_send(quorum, agent, kind)->as.hello;
     fill(quorum, voter, hello);
     hello->answer = true;
@@ -352,6 +373,9 @@ static bool reports_the_same(const struct quorum *quorum, const struct message_h
 /* EMPTY: makes the record, if all other voters agree about the stores. */
 static void bootstrap(struct quorum *quorum)
 {
+    if (quorum->members->voters.number != 1) {
+        return; /* the cell has changed its voters, so it is not new */
+    }
     for (uint32_t i = 0; i < quorum->config->voter_count; i++) {
         if (i != quorum->config->self && !quorum->members->of[i].agrees) {
             return;
@@ -379,7 +403,7 @@ static void take_record(struct quorum *quorum, const struct message *message)
         }
     }
     if (line == NULL || !id_equal(line->store_id, quorum->config->store_id)) {
-        refuse_other(quorum, &message->from);
+        members_refuse_other(quorum, &message->from);
         return;
     }
     for (uint32_t i = 0; i < hello->rules.voter_count; i++) {
@@ -399,7 +423,7 @@ static void note_own_line(struct quorum *quorum, const struct message *message,
     }
     if (quorum->members->status != MESSAGE_STATUS_REFUSED && line->generation >= mine->generation &&
         !id_equal(line->store_id, quorum->config->store_id)) {
-        refuse_other(quorum, &message->from);
+        members_refuse_other(quorum, &message->from);
     }
 }
 
@@ -532,8 +556,7 @@ void members_hello(struct quorum *quorum, const struct message *message)
     const struct message_hello *hello = &message->as.hello;
     uint32_t agent = 0;
     uint32_t voter = 0;
-    if (memcmp(&message->from, &quorum->config->voters[quorum->config->self],
-               sizeof(message->from)) == 0) {
+    if (memcmp(&message->from, &quorum->config->name, sizeof(message->from)) == 0) {
         return;
     }
     if (!agents_voter(quorum, message, &voter)) {
@@ -543,9 +566,12 @@ void members_hello(struct quorum *quorum, const struct message *message)
         return;
     }
     struct member *member = &quorum->members->of[voter];
-    member->differs = contradicts(quorum, message, &member->differs_logged);
-    if (!member->differs) {
-        note_voter(quorum, voter, message);
+    /* What the sender says of the voters of another record is of no use here. */
+    if (message->number == 0 || message->number == quorum->members->voters.number) {
+        member->differs = contradicts(quorum, message, &member->differs_logged);
+        if (!member->differs) {
+            note_voter(quorum, voter, message);
+        }
     }
     if (!hello->answer) {
         members_answer(quorum, agents_of_voter(quorum, voter), hello);
@@ -616,15 +642,21 @@ void members_end_step(struct quorum *quorum)
 
 /* ---- Loading and starting ---- */
 
+static bool is_own_name(const struct quorum *quorum, const struct message_agent *name)
+{
+    return memcmp(name, &quorum->config->name, sizeof(*name)) == 0;
+}
+
 bool members_load(struct quorum *quorum, const struct quorum_member *row)
 {
     HF_CHECK(!step_started(quorum));
     uint32_t voter = voter_named(quorum, &row->voter);
-    if (voter == quorum->config->voter_count || row->member.generation == 0) {
-        return false;
+    quorum->members->voted = quorum->members->voted || is_own_name(quorum, &row->voter);
+    if (voter == quorum->config->voter_count) {
+        return quorum->members->voters.number > 1; /* a voter that was removed */
     }
     quorum->members->of[voter].line = row->member;
-    return true;
+    return row->member.generation != 0;
 }
 
 bool members_load_seen(struct quorum *quorum, const struct quorum_seen *row)
@@ -632,7 +664,7 @@ bool members_load_seen(struct quorum *quorum, const struct quorum_seen *row)
     HF_CHECK(!step_started(quorum));
     uint32_t voter = voter_named(quorum, &row->voter);
     if (voter == quorum->config->voter_count) {
-        return false;
+        return quorum->members->voters.number > 1 || is_own_name(quorum, &row->voter);
     }
     struct member *member = &quorum->members->of[voter];
     member->seen_id[0] = row->store_id[0];
@@ -668,14 +700,17 @@ static void keep_opened(struct quorum *quorum)
 void members_start(struct quorum *quorum)
 {
     struct members *members = quorum->members;
-    struct message_rules rules;
-    quorum_rules(quorum->config, &rules);
-    members->rules_digest = message_rules_digest(&rules);
+    members_note_rules(quorum);
     members->nonce = sessions_incarnation(quorum);
     members->number = number_of(quorum);
     members->since_ns = step_now_ns(quorum);
     members->wait_log_ns = step_now_ns(quorum) + WAIT_LOG_MS * MS_NS;
     memcpy(own(quorum)->store_id, quorum->config->store_id, sizeof(own(quorum)->store_id));
+    if (quorum->config->self == QUORUM_NO_VOTER) {
+        members->status = members->voted ? MESSAGE_STATUS_RETIRED : MESSAGE_STATUS_LEARNING;
+        members_announce(quorum);
+        return;
+    }
     if (quorum->config->voter_count == 1) {
         if (!has_record(quorum)) {
             struct message_member line = {.generation = 1};
@@ -718,49 +753,13 @@ void members_link(struct quorum *quorum, uint32_t voter, bool up)
     }
 }
 
-static bool is_vote(enum message_kind kind)
-{
-    return kind == MESSAGE_PROMISE || kind == MESSAGE_VALUE || kind == MESSAGE_ACCEPTED ||
-           kind == MESSAGE_POLLED || kind == MESSAGE_MARKED || kind == MESSAGE_CHECKPOINTED ||
-           kind == MESSAGE_SYNCED;
-}
-
-static bool asks_for_vote(enum message_kind kind)
-{
-    return kind == MESSAGE_PREPARE || kind == MESSAGE_READ || kind == MESSAGE_ACCEPT ||
-           kind == MESSAGE_POLL || kind == MESSAGE_MARK || kind == MESSAGE_CHECKPOINT ||
-           kind == MESSAGE_SYNC;
-}
-
-bool members_admit(const struct quorum *quorum, const struct message *message)
-{
-    uint32_t voter = 0;
-    if (message->kind == MESSAGE_RENEW) {
-        /* REFUSED and REJOINING: the voter does not acknowledge, but it sends an answer */
-        return members_votes(quorum) || members_status(quorum) == MESSAGE_STATUS_REFUSED ||
-               members_status(quorum) == MESSAGE_STATUS_REJOINING;
-    }
-    bool asks = asks_for_vote(message->kind);
-    if (!asks && !is_vote(message->kind)) {
-        return true;
-    }
-    if (!agents_voter(quorum, message, &voter) || quorum->members->of[voter].differs) {
-        return false;
-    }
-    if (asks) {
-        return members_votes(quorum);
-    }
-    bool rejoining = quorum->members->status == MESSAGE_STATUS_REJOINING &&
-                     (message->kind == MESSAGE_PROMISE || message->kind == MESSAGE_SYNCED);
-    return message->membership == quorum->members->number && (members_votes(quorum) || rejoining);
-}
-
 /* ---- Time ---- */
 
 static int64_t hello_pause_ms(const struct quorum *quorum, const struct member *member)
 {
     enum message_voter_status status = members_status(quorum);
-    if (status != MESSAGE_STATUS_VOTING && status != MESSAGE_STATUS_REFUSED) {
+    if (status != MESSAGE_STATUS_VOTING && status != MESSAGE_STATUS_REFUSED &&
+        status != MESSAGE_STATUS_RETIRED) {
         return HURRY_MS;
     }
     return member->same && member->status == MESSAGE_STATUS_VOTING ? SETTLED_MS : HELLO_MS;
@@ -827,10 +826,10 @@ int64_t members_tick(struct quorum *quorum)
 {
     struct members *members = quorum->members;
     int64_t next_ns = NEVER;
-    if (quorum->config->voter_count == 1) {
+    if (quorum->config->voter_count == 1 && quorum->config->self == 0) {
         return next_ns;
     }
-    if (!step_has_room(quorum, 3 * MESSAGE_VOTERS_MAX)) {
+    if (!step_has_room(quorum, 4 * MESSAGE_VOTERS_MAX)) {
         return step_now_ns(quorum);
     }
     for (uint32_t i = 0; i < quorum->config->voter_count; i++) {
@@ -853,6 +852,8 @@ int64_t members_tick(struct quorum *quorum)
         log_wait(quorum);
     }
     next_ns = members->seen_ns < next_ns ? members->seen_ns : next_ns;
+    int64_t voters_ns = members_voters_tick(quorum);
+    next_ns = voters_ns < next_ns ? voters_ns : next_ns;
     int64_t rejoin_ns = rejoin_tick(quorum);
     return rejoin_ns < next_ns ? rejoin_ns : next_ns;
 }

@@ -18,6 +18,9 @@
  *              an operator has to make the voter start over.
  *   REJOINING  An operator made the voter start over. The voter's line gets the next generation. Of
  *              two lines of a voter, all voters follow the line with the higher generation.
+ *   RETIRED    The voter was removed. Its store answers, and never votes again.
+ *   LEARNING   The agent is no voter, and its store copies what the voters have. It begins to vote
+ *              when it goes by a record that names this store.
  *
  * Invariants: votes are counted by generation. The header of every message has a membership number,
  * made from the generations of the record. The receiver ignores a vote whose number differs from
@@ -27,9 +30,15 @@
  * that it did while its votes were counted under the old number. Until a store votes, its messages
  * report the commit that it had when it was opened.
  *
- * Two files call each other here. members.c has the record, the status, HELLO, and what was seen of
- * other stores. members_rejoin.c has the phases of starting over. members.c gives messages to the
- * phases; each phase ends with a change of the record or of the status.
+ * The record of voters (proto/voters.h) says who the voters are. This agent goes by a record when
+ * it knows that it was chosen, and makes it durable before it acts on it (docs/PROTOCOL.md,
+ * "Changing the voters"). A message of another record is no vote, and asks for none.
+ *
+ * Three files call each other here. members.c has the record of stores, the status, HELLO, and what
+ * was seen of other stores. members_rejoin.c has the phases of starting over. members.c gives
+ * messages to the phases; each phase ends with a change of the record or of the status.
+ * members_voters.c has the record of voters, which changes the status, and decides which messages
+ * count.
  */
 #ifndef QUORUM_MEMBERS_H
 #define QUORUM_MEMBERS_H
@@ -45,9 +54,10 @@
 
 struct members;
 
-struct members *members_lay_out(struct arena *arena);
+struct members *members_lay_out(struct arena *arena, const struct quorum_limits *limits);
 void members_init(struct quorum *quorum);
 bool members_load(struct quorum *quorum, const struct quorum_member *row);
+bool members_load_voters(struct quorum *quorum, const struct message_voters *voters);
 bool members_load_seen(struct quorum *quorum, const struct quorum_seen *row);
 void members_start(struct quorum *quorum);
 
@@ -62,8 +72,14 @@ enum message_voter_status members_status_of(const struct quorum *quorum, uint32_
 uint32_t members_generation(const struct quorum *quorum, uint32_t voter);
 /* The membership number that this voter writes into headers. */
 uint32_t members_number(const struct quorum *quorum);
-/* Returns whether the digest of an agent's rules (cell-wide configuration) equals this voter's. */
-bool members_rules_match(const struct quorum *quorum, uint64_t rules);
+/* The record of voters by which this agent goes, and its digest. */
+const struct message_voters *members_voters(const struct quorum *quorum);
+uint64_t members_voters_digest(const struct quorum *quorum);
+/* Returns whether the rules (cell-wide configuration) of the agent that sent this renewal equal
+ * this voter's. */
+bool members_rules_match(const struct quorum *quorum, const struct message_renew *renew);
+/* Returns whether the sender goes by the same record of voters as this agent. */
+bool members_same_voters(const struct quorum *quorum, const struct message *message);
 /* Returns whether this voter may act on a message. A voter neither gives nor counts votes if its
  * status, record or rules do not fit the sender's. */
 bool members_admit(const struct quorum *quorum, const struct message *message);
@@ -75,6 +91,12 @@ void members_hello(struct quorum *quorum, const struct message *message);
 void members_answer(struct quorum *quorum, uint32_t agent, const struct message_hello *asked);
 /* Notes the commit that the header reports of the sender's store. */
 void members_learn(struct quorum *quorum, const struct message *message);
+/* If the sender goes by an older record of voters, sends it this agent's. If it goes by a newer
+ * one, asks for that. */
+void members_compare(struct quorum *quorum, const struct message *message);
+/* Handle VOTERS and ASK_VOTERS. */
+void members_told(struct quorum *quorum, const struct message *message);
+void members_asked(struct quorum *quorum, const struct message *message);
 void members_link(struct quorum *quorum, uint32_t voter, bool up);
 /* For a voter that starts over: notes another voter's promise. */
 void members_promise(struct quorum *quorum, const struct message *message);

@@ -1,7 +1,8 @@
 /*
- * Shared by members.c and members_rejoin.c. These two files call each other: members.c gives each
- * message and tick to the phase of starting over that waits for it. A phase ends with a change of
- * the record of stores or of this voter's status, which members.c keeps.
+ * Shared by members.c, members_rejoin.c and members_voters.c. These files call each other:
+ * members.c gives each message and tick to the phase of starting over that waits for it. A phase
+ * ends with a change of the record of stores or of this voter's status, which members.c keeps. A
+ * new record of voters (members_voters.c) changes both, too.
  */
 #ifndef QUORUM_MEMBERS_PRIVATE_H
 #define QUORUM_MEMBERS_PRIVATE_H
@@ -48,15 +49,21 @@ struct rejoin {
 };
 
 struct members {
-    struct member of[MESSAGE_VOTERS_MAX];
-    uint8_t status;         /* enum message_voter_status */
-    bool opened;            /* whether opened_commit is set */
-    uint64_t opened_commit; /* the store's commit when it was opened */
-    uint64_t vote_commit;   /* from this commit on, messages report the current commit */
-    uint64_t nonce;         /* this voter's HELLO carries it, and an answer must repeat it */
-    uint64_t rules_digest;
-    uint32_t number; /* the membership number in the headers that this voter sends */
-    int64_t seen_ns; /* the earliest time to persist again what was seen of other stores */
+    struct member of[MESSAGE_VOTERS_MAX + 1]; /* the last one: this agent, if it is no voter */
+    bool voted;                /* the store has voted, perhaps for a voter that was removed since */
+    uint8_t status;            /* enum message_voter_status */
+    bool opened;               /* whether opened_commit is set */
+    uint64_t opened_commit;    /* the store's commit when it was opened */
+    uint64_t vote_commit;      /* from this commit on, messages report the current commit */
+    uint64_t nonce;            /* this voter's HELLO carries it, and an answer must repeat it */
+    uint64_t rules_digest;     /* with the voters, for a record of number 1 */
+    uint64_t durations_digest; /* without them */
+    uint32_t number;           /* the membership number in the headers that this voter sends */
+    struct message_voters voters; /* the record by which this agent goes */
+    uint64_t voters_digest;
+    int64_t *told_ns; /* by agent: when it was last sent VOTERS or ASK_VOTERS; 0: never */
+    int64_t ask_ns;   /* when to ask the others again whether the record is complete */
+    int64_t seen_ns;  /* the earliest time to persist again what was seen of other stores */
     int64_t since_ns;
     int64_t wait_log_ns;
     uint64_t commit; /* the last commit that the driver reported durable */
@@ -70,6 +77,18 @@ void members_set_line(struct quorum *quorum, uint32_t voter, const struct messag
 /* Sends every voter HELLO at the next tick, because something changed here. */
 void members_announce(struct quorum *quorum);
 void members_vote(struct quorum *quorum);
+/* Refuses this store, because it is not the one that the record names. `by` reported that. */
+void members_refuse_other(struct quorum *quorum, const struct message_agent *by);
+/* Asks again for everything that was counted under another record of stores or voters. */
+void members_recount(struct quorum *quorum);
+/* Notes the cell's rules, which name the voters. */
+void members_note_rules(struct quorum *quorum);
+
+/* ---- members_voters.c ---- */
+
+/* Goes by the voters of the configuration, which are those of number 1. */
+void members_begin_voters(struct quorum *quorum);
+int64_t members_voters_tick(struct quorum *quorum);
 
 /* ---- members_rejoin.c ---- */
 

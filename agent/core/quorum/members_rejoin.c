@@ -192,6 +192,9 @@ void rejoin_answered(struct quorum *quorum, uint32_t voter, const struct message
         if (rules_count(rejoin->seen) < needed(quorum)) {
             return;
         }
+        if (!quorum->members->voters.complete) {
+            return; /* no store begins anew while the voters are being changed */
+        }
         bool kept = own->line.generation > rejoin->seen_generation;
         set_line(quorum, kept ? own->line.generation : rejoin->seen_generation + 1);
     } else if (rejoin->phase == REJOIN_REPORT && quorum->members->of[voter].same) {

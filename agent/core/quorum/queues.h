@@ -24,6 +24,7 @@
 #define QUORUM_QUEUES_H
 
 #include "ballots.h"
+#include "core/base/succession.h"
 #include "record.h"
 #include "registers.h"
 #include "rules.h"
@@ -37,6 +38,9 @@ struct queues *queues_lay_out(struct arena *arena, const struct quorum_limits *l
 
 /* Notes that this index now belongs to another agent. */
 void queues_agent_named(struct quorum *quorum, uint32_t agent);
+/* Follows the voters to another record: an answer goes through the voter that passed its request
+ * on, if it still is one. */
+void queues_follow(struct quorum *quorum, const struct succession *succession);
 /* Returns whether nothing of the agent is queued here. */
 bool queues_is_unknown(const struct quorum *quorum, uint32_t agent);
 

@@ -18,6 +18,23 @@ static uint32_t power_above(uint32_t count)
     return power;
 }
 
+static uint8_t follow(const struct succession *succession, uint8_t relay)
+{
+    bool stays = relay < succession->old_count && succession->to[relay] != SUCCESSION_NONE;
+    return stays ? succession->to[relay] : ACTION_NO_RELAY;
+}
+
+void queues_follow(struct quorum *quorum, const struct succession *succession)
+{
+    struct queues *queues = quorum->queues;
+    for (uint32_t i = 1; i <= queues->request_used; i++) {
+        queues->requests[i].relay = follow(succession, queues->requests[i].relay);
+    }
+    for (uint32_t i = 1; i <= queues->operation_used; i++) {
+        queues->operations[i].way = follow(succession, queues->operations[i].way);
+    }
+}
+
 struct queues *queues_lay_out(struct arena *arena, const struct quorum_limits *limits)
 {
     struct queues *queues = arena_take(arena, 1, sizeof(*queues));

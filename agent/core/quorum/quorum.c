@@ -60,7 +60,7 @@ static struct quorum *lay_out(struct arena *arena, const struct quorum_limits *l
     into->sessions = sessions_lay_out(arena, limits);
     into->queues = queues_lay_out(arena, limits);
     into->sync = sync_lay_out(arena);
-    into->members = members_lay_out(arena);
+    into->members = members_lay_out(arena, limits);
     into->bounds = bounds_lay_out(arena, limits);
     return quorum;
 }
@@ -81,11 +81,12 @@ const char *quorum_config_error(const struct quorum_config *config)
 {
     const struct quorum_limits *limits = &config->limits;
     uint32_t voters = config->voter_count;
-    if (voters != 1 && voters != 3 && voters != 5 && voters != 7) {
-        return "a cell has 1, 3, 5 or 7 voters";
+    if (voters == 0 || voters > MESSAGE_VOTERS_MAX) {
+        return "a cell has 1 to 7 voters";
     }
-    if (config->self >= voters) {
-        return "this agent is not among the voters";
+    if (config->self >= voters &&
+        (config->self != QUORUM_NO_VOTER || !agent_name_valid(&config->name))) {
+        return "this agent is not among the voters, and has no valid name";
     }
     for (uint32_t i = 0; i < voters; i++) {
         if (!agent_name_valid(&config->voters[i])) {
@@ -128,6 +129,9 @@ struct quorum *quorum_init(void *memory, const struct quorum_config *config, str
     *quorum->config = *config;
     for (uint32_t i = 0; i < config->voter_count; i++) {
         quorum->config->ballot_ids[i] = ballot_id(config, i);
+    }
+    if (config->self != QUORUM_NO_VOTER) {
+        quorum->config->name = config->voters[config->self];
     }
     quorum->names = names;
     sessions_init(quorum);
@@ -206,7 +210,7 @@ static void refuse_rules(struct quorum *quorum, uint32_t agent, const struct mes
 
 bool reaction_may_renew(struct quorum *quorum, uint32_t agent, const struct message_renew *renew)
 {
-    if (!members_rules_match(quorum, renew->rules)) {
+    if (!members_rules_match(quorum, renew)) {
         refuse_rules(quorum, agent, renew);
         return false;
     }
@@ -244,6 +248,16 @@ void reaction_rejoined(struct quorum *quorum)
     bounds_rounds(quorum);
 }
 
+void reaction_follow(struct quorum *quorum, const struct succession *succession)
+{
+    agents_follow(quorum);
+    voters_follow(quorum, succession);
+    ballots_follow(quorum);
+    queues_follow(quorum, succession);
+    sync_follow(quorum);
+    bounds_follow(quorum);
+}
+
 void reaction_majority_found(struct quorum *quorum)
 {
     sync_behind(quorum);
@@ -269,6 +283,23 @@ bool quorum_resigned(const struct quorum *quorum)
 bool quorum_decides_only(const struct quorum *quorum, const struct message_name *name)
 {
     return queues_decide_only(quorum, name);
+}
+
+const struct message_voters *quorum_voters(const struct quorum *quorum)
+{
+    return members_voters(quorum);
+}
+
+bool quorum_load_voters(struct quorum *quorum, const struct message_voters *voters)
+{
+    HF_CHECK(!step_started(quorum));
+    return members_load_voters(quorum, voters);
+}
+
+bool quorum_load_change(struct quorum *quorum, const struct quorum_change *change)
+{
+    HF_CHECK(!step_started(quorum));
+    return change->number == members_voters(quorum)->number + 1;
 }
 
 bool quorum_load_member(struct quorum *quorum, const struct quorum_member *member)
@@ -313,10 +344,12 @@ void quorum_header(const struct quorum *quorum, enum message_kind kind, struct m
     message_zero(message);
     message->kind = kind;
     message->membership = members_number(quorum);
-    message->from = quorum->config->voters[quorum->config->self];
+    message->from = quorum->config->name;
     message->store_id[0] = quorum->config->store_id[0];
     message->store_id[1] = quorum->config->store_id[1];
     message->commit = members_reported_commit(quorum);
+    message->number = members_voters(quorum)->number;
+    message->digest = members_voters_digest(quorum);
 }
 
 const struct message_agent *quorum_agent_name(const struct quorum *quorum, uint32_t index)
@@ -405,6 +438,7 @@ static void receive(struct quorum *quorum, const struct message *message)
         return;
     }
     members_learn(quorum, message);
+    members_compare(quorum, message);
     if (!members_admit(quorum, message)) {
         return;
     }
@@ -475,6 +509,12 @@ static void receive(struct quorum *quorum, const struct message *message)
         break;
     case MESSAGE_HEARTBEAT:
         voters_receive(quorum, message);
+        break;
+    case MESSAGE_VOTERS:
+        members_told(quorum, message);
+        break;
+    case MESSAGE_ASK_VOTERS:
+        members_asked(quorum, message);
         break;
     case MESSAGE_ACQUIRE:
     case MESSAGE_AMEND:
@@ -560,6 +600,7 @@ void quorum_renew(struct quorum *quorum, const struct quorum_event *event, struc
     step_begin(quorum, event, actions);
     if (bounds_allow(quorum, message)) {
         members_learn(quorum, message);
+        members_compare(quorum, message);
         if (members_admit(quorum, message)) {
             sessions_renew(quorum, message);
         }

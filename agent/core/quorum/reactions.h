@@ -7,6 +7,7 @@
 #ifndef QUORUM_REACTIONS_H
 #define QUORUM_REACTIONS_H
 
+#include "core/base/succession.h"
 #include "step.h"
 
 /* From step: fills in the header that every message of this voter has. */
@@ -52,6 +53,10 @@ void reaction_prepared(struct quorum *quorum);
 /* From sync: a listing that sync_read() began was read to its end. */
 void reaction_listing_read(struct quorum *quorum, uint32_t voter, enum message_sync_what what,
                            uint32_t partition);
+
+/* From members: the voters in the configuration are those of another record. Whatever is kept by a
+ * voter's index follows the voter's name. */
+void reaction_follow(struct quorum *quorum, const struct succession *succession);
 
 /* From members: this voter started over, and votes from now on. */
 void reaction_rejoined(struct quorum *quorum);

@@ -20,12 +20,6 @@ int64_t rules_closed_ns(const struct quorum *quorum, int64_t lock_delay_ns)
     return lock_delay_ns / 100 * (killed > 100 + drift ? killed : 100 + drift);
 }
 
-static bool agent_before(const struct message_agent *a, const struct message_agent *b)
-{
-    int order = memcmp(a->text, b->text, sizeof(a->text)); /* zero-padded */
-    return order < 0 || (order == 0 && a->length < b->length);
-}
-
 void quorum_rules(const struct quorum_config *config, struct message_rules *rules)
 {
     memset(rules, 0, sizeof(*rules));
@@ -34,7 +28,7 @@ void quorum_rules(const struct quorum_config *config, struct message_rules *rule
     rules->max_drift_percent = config->max_drift_percent;
     for (uint32_t i = 0; i < config->voter_count; i++) {
         uint32_t at = rules->voter_count++;
-        for (; at > 0 && agent_before(&config->voters[i], &rules->voters[at - 1]); at--) {
+        for (; at > 0 && message_agent_before(&config->voters[i], &rules->voters[at - 1]); at--) {
             rules->voters[at] = rules->voters[at - 1];
         }
         rules->voters[at] = config->voters[i];

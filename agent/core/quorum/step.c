@@ -92,6 +92,9 @@ bool step_has_room(const struct quorum *quorum, uint32_t actions)
 
 /* The part of an action to zero: everything but the shares of a value. */
 #define ACTION_BASE_SIZE (offsetof(struct action_send, message) + MESSAGE_BASE_SIZE)
+_Static_assert(ACTION_BASE_SIZE >= offsetof(struct quorum_change, voters.of) &&
+                   ACTION_BASE_SIZE >= offsetof(struct quorum_voters, voters.of),
+               "an action is zeroed up to the voters of a record");
 _Static_assert(ACTION_BASE_SIZE >= offsetof(struct quorum_register, value.shares) &&
                    ACTION_BASE_SIZE >= sizeof(struct quorum_member) &&
                    ACTION_BASE_SIZE >= sizeof(struct action_log),
@@ -136,7 +139,7 @@ bool step_persists(const struct quorum *quorum)
     const struct actions *actions = quorum->step->actions;
     for (uint32_t i = quorum->step->first; i < actions->count; i++) {
         enum action_kind kind = actions->items[i].kind;
-        if (kind != ACTION_SEND && kind != ACTION_LOG) {
+        if (kind != ACTION_SEND && kind != ACTION_LOG && kind != ACTION_VOTERS) {
             return true;
         }
     }

@@ -66,6 +66,20 @@ void sync_behind(struct quorum *quorum)
     memset(&quorum->sync->behind, 0xff, sizeof(quorum->sync->behind));
 }
 
+void sync_follow(struct quorum *quorum)
+{
+    struct sync *sync = quorum->sync;
+    for (uint32_t i = 0; i < EXCHANGES_MAX; i++) {
+        sync->exchanges[i].purpose = EXCHANGE_NONE;
+    }
+    sync->catch_ns = NEVER;
+    if (quorum->config->voter_count > 1 && step_started(quorum)) {
+        sync->catch_ns = step_now_ns(quorum);
+        sync_behind(quorum);
+        step_schedule(quorum, sync->catch_ns);
+    }
+}
+
 /* ---- Answering ---- */
 
 static struct message_synced *answer(struct quorum *quorum, uint32_t voter,

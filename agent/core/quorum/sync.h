@@ -62,6 +62,8 @@ void sync_checkpointed(struct quorum *quorum, const struct message *message);
 /* Ends the checkpoint that is under way, because the voters' answers to it are no longer valid.
  * Call it when the record of stores changed. */
 void sync_recount(struct quorum *quorum);
+/* Follows the voters to another record: ends all listings, and compares everything anew. */
+void sync_follow(struct quorum *quorum);
 /* Deletes rows of deleted registers, and begins a checkpoint if one is due. Call it at the end of
  * each step. No tick is scheduled for the beginning of a checkpoint. */
 void sync_end_step(struct quorum *quorum);

@@ -84,7 +84,7 @@ bool voters_claims_count(const struct quorum *quorum, uint32_t voter)
 
 bool voters_majority(const struct quorum *quorum)
 {
-    uint32_t count = 1;
+    uint32_t count = quorum->config->self != QUORUM_NO_VOTER;
     for (uint32_t voter = 0; voter < quorum->config->voter_count; voter++) {
         const struct other_voter *other = &quorum->voters->others[voter];
         count += voter != quorum->config->self && !other->broken && other->number != 0 &&
@@ -158,9 +158,6 @@ void voters_start(struct quorum *quorum)
     quorum->voters->slept_ns = INT64_MIN;
     quorum->voters->next_ns = NEVER;
     voters_detector_start(quorum);
-    if (quorum->config->voter_count == 1) {
-        return;
-    }
     quorum->voters->number = (step_random(quorum) >> 8) +
                              /* random and never 0, so that the numbers differ from the last
                               * process's */
@@ -173,6 +170,21 @@ void voters_start(struct quorum *quorum)
         quorum->voters->others[voter].seen_ns = step_now_ns(quorum);
     }
     quorum->voters->last_ns = INT64_MIN;
+    voters_heartbeat_soon(quorum);
+}
+
+void voters_follow(struct quorum *quorum, const struct succession *succession)
+{
+    struct voters *voters = quorum->voters;
+    struct other_voter room[MESSAGE_VOTERS_MAX];
+    succession_move(succession, voters->others, sizeof(voters->others[0]), room);
+    for (uint32_t voter = 0; voter < succession->count; voter++) {
+        if (succession->from[voter] == SUCCESSION_NONE) {
+            forget(&voters->others[voter]);
+            voters->others[voter].seen_ns = step_now_ns(quorum);
+        }
+    }
+    memset(&voters->given_up, 0, sizeof(voters->given_up));
     voters_heartbeat_soon(quorum);
 }
 
@@ -227,7 +239,7 @@ static void send(struct quorum *quorum)
     quorum->voters->sent_ns[heartbeat.number % HEARTBEATS_KEPT] = step_now_ns(quorum);
     quorum->voters->last_ns = step_now_ns(quorum);
     for (uint32_t voter = 0; voter < quorum->config->voter_count; voter++) {
-        if (voter != quorum->config->self) {
+        if (voter != quorum->config->self && quorum->config->self != QUORUM_NO_VOTER) {
             heartbeat.echo = quorum->voters->others[voter].number;
             agents_send_voter(quorum, voter, MESSAGE_HEARTBEAT)->as.heartbeat = heartbeat;
         }
@@ -236,6 +248,9 @@ static void send(struct quorum *quorum)
 
 int64_t voters_tick(struct quorum *quorum)
 {
+    if (quorum->config->voter_count == 1) {
+        quorum->voters->next_ns = NEVER;
+    }
     if (quorum->voters->next_ns > step_now_ns(quorum)) {
         return quorum->voters->next_ns;
     }

@@ -22,6 +22,7 @@
 #define QUORUM_VOTERS_H
 
 #include "agents.h"
+#include "core/base/succession.h"
 #include "rules.h"
 #include "step.h"
 
@@ -38,6 +39,8 @@ struct voters_round {
 struct voters *voters_lay_out(struct arena *arena);
 void voters_init(struct quorum *quorum);
 void voters_start(struct quorum *quorum);
+/* Follows the voters to another record. A new voter is not suspected at first. */
+void voters_follow(struct quorum *quorum, const struct succession *succession);
 
 /* ---- Events ---- */
 

@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+#include "core/base/succession.h"
 #include "proto/check.h"
 #include "proto/probe.h"
 
@@ -71,6 +72,7 @@ static void send_to(struct renewal *renewal, uint32_t voter, uint64_t id, struct
     renew->renewal_id = id;
     renew->echo = renewal->voters[voter].echo;
     renew->rules = renewal->config.rules;
+    renew->durations = renewal->config.durations;
     memcpy(renew->advertise, renewal->config.advertise, sizeof(renew->advertise));
     memcpy(renew->release, renewal->config.release, sizeof(renew->release));
     memcpy(renew->page, renewal->config.page, sizeof(renew->page));
@@ -145,6 +147,18 @@ static bool is_lost(const struct renewal *renewal, int64_t now_ns)
     return renewal->lost || now_ns >= loss_ns(renewal);
 }
 
+/* Returns whether the message's sender goes by the same record of voters as this agent. A header
+ * without a number, of an older version of the wire, means number 1; so does a renewal that was
+ * made without a record. */
+static bool is_of_same_voters(const struct renewal *renewal, const struct message *message)
+{
+    uint32_t here = renewal->header.number;
+    bool first = here <= 1 && message->number <= 1;
+    bool unsaid = here == 0 || message->number == 0;
+    return (first && unsaid) ||
+           (message->number == here && message->digest == renewal->header.digest);
+}
+
 static bool find_voter(const struct renewal *renewal, const struct message_agent *from,
                        uint32_t *voter)
 {
@@ -194,7 +208,7 @@ void renewal_acked(struct renewal *renewal, const struct message *message, int64
     uint32_t asked = renewal->asking ? 0 : renewal->epoch;
     if (renewal->epoch == 0 || renewal->lost || ack->epoch != asked ||
         memcmp(&ack->agent, &renewal->header.from, sizeof(ack->agent)) != 0 ||
-        !find_voter(renewal, &message->from, &index)) {
+        !is_of_same_voters(renewal, message) || !find_voter(renewal, &message->from, &index)) {
         return;
     }
     struct renewal_voter *voter = &renewal->voters[index];
@@ -328,6 +342,30 @@ void renewal_clock(struct renewal *renewal, bool astray, int64_t now_ns)
     }
     if (renewal->deadline_ns > now_ns) {
         renewal->deadline_ns = now_ns;
+    }
+}
+
+void renewal_set_voters(struct renewal *renewal, const struct message_voters *voters,
+                        int64_t now_ns, struct actions *actions)
+{
+    struct succession succession;
+    struct renewal_voter room[MESSAGE_VOTERS_MAX];
+    HF_CHECK(voters->count > 0 && voters->count <= MESSAGE_VOTERS_MAX);
+    HF_CHECK(voters->number >= renewal->header.number);
+    renewal->lost = renewal->epoch != 0 && is_lost(renewal, now_ns);
+    succession_make(&succession, renewal->config.voters, renewal->config.voter_count, voters);
+    succession_move(&succession, renewal->voters, sizeof(renewal->voters[0]), room);
+    for (uint32_t i = 0; i < voters->count; i++) {
+        renewal->config.voters[i] = voters->of[i].name;
+        renewal->voters[i].extended_sent_ns = 0;
+        renewal->voters[i].ended_epoch = 0;
+    }
+    renewal->config.voter_count = voters->count;
+    renewal->reported = 0; /* reported_epoch stays: a number too high does no harm */
+    renewal->header.number = voters->number;
+    renewal->header.digest = message_voters_digest(voters);
+    if (renewal->epoch != 0 && !renewal->lost) {
+        send_round(renewal, now_ns, actions);
     }
 }
 

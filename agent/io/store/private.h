@@ -3,6 +3,7 @@
  *
  *   store.c    opening, meta, batches
  *   rows.c     the rows: reading them back, putting and deleting them
+ *   voters.c   the record of voters, and the register of the next one
  *   replace.c  starting over
  *   migrate.c  formats, and how a store of an older format is migrated
  *   log.c      how SQLite's log is written
@@ -48,6 +49,7 @@ struct store {
     uint64_t commit; /* the number of the last batch, or of the open one */
     bool open;       /* a batch is open */
     bool deleted;    /* the open batch deletes rows */
+    bool changed;    /* the store is of format STORE_FORMAT_CHANGED */
     bool failed;     /* all later writes fail, because it is unknown what is durable */
     bool damaged;    /* the store cannot be read, and no other process has it open */
     int frames;      /* frames in the log */
@@ -97,6 +99,15 @@ bool store_id_from_text(const char *text, uint64_t id[2]) __attribute__((warn_un
 /* Reads the number and the id of the store that this store replaced when it started over (struct
  * store_identity). Sets *number to 0 if there is none. */
 bool store_kept(struct store *store, uint32_t *number, uint64_t id[2])
+    __attribute__((warn_unused_result));
+
+/* Finds the value of a key of meta. Sets *text to it, or to NULL if the key is missing. The text
+ * belongs to *row, which the caller finalizes in every case. Returns false on an error. */
+bool store_find_meta(struct store *store, const char *key, sqlite3_stmt **row, const char **text)
+    __attribute__((warn_unused_result));
+
+/* Puts the record of voters, or the register of the next one. */
+bool store_put_change(struct store *store, const struct quorum_change *change)
     __attribute__((warn_unused_result));
 
 /* text must stay valid until the statement has run. */

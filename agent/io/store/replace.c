@@ -31,8 +31,8 @@ static bool say(char *error, const char *path, const char *what)
     return false;
 }
 
-/* Reads from the old database which epoch and id the new one needs. Then closes the old database,
- * which merges its log into it. */
+/* Reads from the old database which epoch, id and record of voters the new one needs. Then closes
+ * the old database, which merges its log into it. */
 static bool read_old(const char *path, struct store_identity *identity, char *error)
 {
     bool damaged = false;
@@ -40,6 +40,10 @@ static bool read_old(const char *path, struct store_identity *identity, char *er
     struct store *old = store_open_checked(path, identity, &meta, error, &damaged);
     if (old == NULL) {
         return damaged; /* the epoch cannot be read, so identity->epoch is used */
+    }
+    bool found = false;
+    if (!store_voters(old, &identity->voters, &found) || !found) {
+        identity->voters.number = 0; /* the other voters know the record */
     }
     store_close(old);
     memcpy(identity->kept_id, meta.store_id, sizeof(identity->kept_id));

@@ -400,9 +400,7 @@ static bool rules_from_text(const char *text, struct message_rules *rules)
     return rules->voter_count > 0;
 }
 
-/* Finds the value of a key of meta. Sets *text to it, or to NULL if the key is missing. The text
- * belongs to *row, which the caller finalizes in every case. Returns false on an error. */
-static bool find_meta(struct store *store, const char *key, sqlite3_stmt **row, const char **text)
+bool store_find_meta(struct store *store, const char *key, sqlite3_stmt **row, const char **text)
 {
     *text = NULL;
     if (sqlite3_prepare_v2(store->database, "SELECT value FROM meta WHERE key = ?1", -1, row,
@@ -422,7 +420,7 @@ bool store_rules(struct store *store, struct message_rules *rules, bool *found)
 {
     sqlite3_stmt *row = NULL;
     const char *text;
-    bool done = find_meta(store, "rules", &row, &text);
+    bool done = store_find_meta(store, "rules", &row, &text);
     *found = text != NULL && rules_from_text(text, rules);
     if (text != NULL && !*found) {
         done = store_fail(store, "damaged: meta has rules \"%.128s\"", text);
@@ -436,7 +434,7 @@ bool store_kept(struct store *store, uint32_t *number, uint64_t id[2])
     sqlite3_stmt *row = NULL;
     const char *text;
     char *end = NULL;
-    bool done = find_meta(store, "kept", &row, &text);
+    bool done = store_find_meta(store, "kept", &row, &text);
     unsigned long value = text != NULL ? strtoul(text, &end, 10) : 0;
     if (text != NULL &&
         (value == 0 || value > UINT32_MAX || *end != ' ' || !store_id_from_text(end + 1, id))) {
@@ -611,6 +609,11 @@ bool store_put_action(struct store *store, const struct action *action)
                          action->as.seen.commit);
     case ACTION_PERSIST_REJOINED:
         return change_meta(store, "rejoin", 0);
+    case ACTION_PERSIST_VOTERS:
+        return store_put_voters(store, &action->as.voters);
+    case ACTION_PERSIST_CHANGE:
+        return store_put_change(store, &action->as.change);
+    case ACTION_VOTERS:
     case ACTION_LOG:
     case ACTION_SEND:
         break;

@@ -262,6 +262,17 @@ static bool put_kept(struct store *store, const struct store_identity *identity)
     return identity->kept == 0 || put_meta_text(store, "kept", text, strlen(text));
 }
 
+static bool put_voters(struct store *store, const struct store_identity *identity)
+{
+    if (identity->voters.number == 0) {
+        return true;
+    }
+    store->open = true; /* the transaction of create() is open */
+    bool done = store_put_voters(store, &identity->voters);
+    store->open = false;
+    return done;
+}
+
 static bool create(struct store *store, const struct store_identity *identity)
 {
     uint64_t id[2];
@@ -281,6 +292,7 @@ static bool create(struct store *store, const struct store_identity *identity)
            put_meta_number(store, "membership", 1) &&
            put_meta_number(store, "session_epoch", identity->epoch) &&
            put_meta_number(store, "rejoin", identity->rejoin) && put_kept(store, identity) &&
+           put_voters(store, identity) &&
            put_meta_text(store, "written_by", HF_VERSION, strlen(HF_VERSION)) &&
            put_meta_number(store, "round", 0) && put_meta_number(store, "commit", 1) &&
            store_run(store, "COMMIT", "cannot be made") &&
@@ -427,7 +439,7 @@ static bool fail_format(struct store *store, sqlite3_int64 format)
     return store_fail(store,
                       "has format %lld, expected at most %d: it was written by Holdfast %s, this "
                       "is %s; start that one again, or see docs/OPERATIONS.md, going back",
-                      (long long)format, (int)STORE_FORMAT,
+                      (long long)format, (int)STORE_FORMAT_CHANGED,
                       release[0] != '\0' ? release : "of an unknown version", HF_VERSION);
 }
 
@@ -486,9 +498,10 @@ static bool open_all(struct store *store, const struct store_identity *identity,
         return store_fail(store, "is no Holdfast store: application_id %lld, expected %d",
                           (long long)application, (int)APPLICATION_ID);
     }
-    if (format < 1 || format > STORE_FORMAT) {
+    if (format < 1 || format > STORE_FORMAT_CHANGED) {
         return fail_format(store, format);
     }
+    store->changed = format == STORE_FORMAT_CHANGED;
     if (format < STORE_FORMAT) {
         if (!may_migrate(store, identity, meta) || !store_migrate(store, (int)format)) {
             return false;

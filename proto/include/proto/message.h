@@ -17,13 +17,12 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "proto/voters.h"
+
 enum {
     MESSAGE_PARTITIONS = 256,
-    MESSAGE_NAME_MAX = 255,    /* bytes of a lock name */
-    MESSAGE_AGENT_MAX = 32,    /* bytes of an agent name */
-    MESSAGE_ADDRESS_MAX = 128, /* bytes of an address, including its final zero */
-    MESSAGE_RELEASE_MAX = 24,  /* bytes of a release's name, including its final zero */
-    MESSAGE_VOTERS_MAX = 7,    /* voters of a cell */
+    MESSAGE_NAME_MAX = 255,   /* bytes of a lock name */
+    MESSAGE_RELEASE_MAX = 24, /* bytes of a release's name, including its final zero */
     MESSAGE_LOCK_DELAY_MAX_MS = 60000,
     MESSAGE_SHARES_MAX = 64,   /* hosts that share one lock at a time */
     MESSAGE_HOLDS_MAX = 16,    /* the holds that one BROKEN describes */
@@ -52,12 +51,6 @@ enum {
 struct message_order {
     uint64_t ballot;
     uint64_t sequence;
-};
-
-/* An agent's name. The bytes after `length` are zeros, so equal names have equal bytes. */
-struct message_agent {
-    uint8_t length; /* 0: no agent */
-    char text[MESSAGE_AGENT_MAX];
 };
 
 struct message_name {
@@ -144,6 +137,13 @@ enum message_kind {
     MESSAGE_SYNCED,       /* its answer: one register or mark, or the end */
     MESSAGE_CHECKPOINT,   /* coordinator -> acceptor: delete idle registers */
     MESSAGE_CHECKPOINTED, /* its answer */
+    /* The next six kinds are of version 5 of the wire: the change of the voters. */
+    MESSAGE_CHANGE_PREPARE,  /* proposer -> acceptor of a record of voters */
+    MESSAGE_CHANGE_PROMISE,  /* its answer */
+    MESSAGE_CHANGE_ACCEPT,   /* proposer -> acceptor */
+    MESSAGE_CHANGE_ACCEPTED, /* its answer */
+    MESSAGE_MEMBER,          /* host -> voter: an operator asks for a change of the voters */
+    MESSAGE_LEARNED,         /* learner -> proposer: how much the learner has copied */
     MESSAGE_VOTER_END,
     /* For a host. */
     MESSAGE_RENEW_ACK = 64,
@@ -158,6 +158,11 @@ enum message_kind {
     MESSAGE_CHECK,      /* host -> host: asks whether a hold still counts */
     MESSAGE_CHECKED,    /* its answer */
     MESSAGE_HELLO_ACK,  /* voter -> agent that is not a voter: the answer to HELLO */
+    /* The next four kinds are of version 5 of the wire. */
+    MESSAGE_VOTERS,     /* agent -> agent: a record of voters that is known to be chosen */
+    MESSAGE_ASK_VOTERS, /* agent -> agent: asks for VOTERS */
+    MESSAGE_LEARN,      /* proposer -> agent: become a learner, or cease to be one */
+    MESSAGE_MEMBERED,   /* voter -> host: how far the change that MEMBER asked for has come */
     MESSAGE_KIND_END,
 };
 
@@ -165,6 +170,14 @@ static inline bool message_kind_valid(unsigned kind)
 {
     return (kind >= MESSAGE_PREPARE && kind < MESSAGE_VOTER_END) ||
            (kind >= MESSAGE_RENEW_ACK && kind < MESSAGE_KIND_END);
+}
+
+/* Returns whether the kind is one of version 5 of the wire. Such a message is not sent to an agent
+ * that speaks an older version. */
+static inline bool message_is_of_version_5(enum message_kind kind)
+{
+    return (kind >= MESSAGE_CHANGE_PREPARE && kind < MESSAGE_VOTER_END) ||
+           (kind >= MESSAGE_VOTERS && kind < MESSAGE_KIND_END);
 }
 
 /* Returns whether a message of this kind goes to the host core, not to the quorum core. */
@@ -263,11 +276,15 @@ struct message_renew {
     uint32_t epoch;
     uint64_t renewal_id;
     struct message_echo echo; /* the echo of this voter's last acknowledgement */
-    /* message_rules_digest(); a voter with other rules does not acknowledge the renewal */
+    /* message_rules_digest(); a voter with other rules does not acknowledge the renewal. An agent
+     * of version 5 of the wire looks at `durations` instead, if it is not 0. */
     uint64_t rules;
     char advertise[MESSAGE_ADDRESS_MAX];
     char release[MESSAGE_RELEASE_MAX]; /* the Holdfast release of the host; "": not known */
     char page[MESSAGE_ADDRESS_MAX];    /* the URL of the host's status page; "": none */
+    /* message_durations_digest(): the rules without the voters, which the header names; 0: the host
+     * speaks an older version */
+    uint64_t durations;
 };
 
 struct message_renew_ack {
@@ -509,15 +526,9 @@ struct message_heartbeat {
     bool majority;
     bool votes;                      /* the sender may vote */
     struct message_partitions owned; /* the partitions that the sender coordinates */
-};
-
-/* The rules of a cell, which must be the same in the configuration of each agent. */
-struct message_rules {
-    uint32_t voter_count;
-    struct message_agent voters[MESSAGE_VOTERS_MAX]; /* in ascending order of their names */
-    int64_t session_ttl_ns;
-    int64_t grace_ns;
-    uint32_t max_drift_percent;
+    /* The partitions that the sender has prepared under the number in the header, and all of whose
+     * registers it knows to be at a majority of that number's voters. Version 5. */
+    struct message_partitions settled;
 };
 
 /* The store with which a voter votes. */
@@ -536,6 +547,10 @@ enum message_voter_status {
     MESSAGE_STATUS_VOTING,
     MESSAGE_STATUS_REFUSED, /* the voter's store is not the one in the record, or is an old copy */
     MESSAGE_STATUS_REJOINING,
+    /* Version 5. To an agent of an older version both are OBSERVER. */
+    MESSAGE_STATUS_RETIRED,  /* a store that voted until its voter was removed; it never votes */
+    MESSAGE_STATUS_LEARNING, /* the store of an agent that may become a voter */
+    MESSAGE_STATUS_END,
 };
 
 /* HELLO and HELLO_ACK. store_id and commit in struct message are those of the sender. */
@@ -655,6 +670,10 @@ struct message {
     struct message_agent from;
     uint64_t store_id[2]; /* the id of the sender's store */
     uint64_t commit;      /* the sender's last commit known to be durable */
+    /* The record of voters by which the sender goes: its number, and message_voters_digest(). 0 and
+     * 0: the packet has an older version than 5, so its sender goes by a record of number 1. */
+    uint32_t number;
+    uint64_t digest;
     /* If `to` is not empty, the receiver passes the message on to this agent, with relayed set, so
      * that it is passed on only once. Only requests of hosts and their answers are passed on. */
     struct message_agent to;
@@ -687,11 +706,17 @@ struct message {
         struct message_synced synced;
         struct message_delete checkpoint;
         struct message_deleted checkpointed;
+        struct message_change change; /* CHANGE_PREPARE, _PROMISE, _ACCEPT, _ACCEPTED */
+        struct message_told told;     /* VOTERS, LEARN */
+        struct message_ask_voters ask_voters;
+        struct message_learned learned;
+        struct message_member_asked member;
+        struct message_membered membered;
     } as;
 };
 
 /* The size of the part of a message that is always zeroed and copied. Behind that part lie only the
- * shares of a value, and the items of a BROKEN. */
+ * shares of a value, the items of a BROKEN, and the voters of a record. */
 #define MESSAGE_BASE_HELLO (offsetof(struct message, as) + sizeof(struct message_hello))
 #define MESSAGE_BASE_VALUE offsetof(struct message, as.synced.value.shares)
 #define MESSAGE_BASE_SIZE                                                                          \
@@ -703,6 +728,16 @@ static inline const struct message_value *message_value_of(const struct message 
            : message->kind == MESSAGE_VALUE  ? &message->as.value.value
            : message->kind == MESSAGE_SYNCED ? &message->as.synced.value
                                              : NULL;
+}
+
+/* Returns the record of voters in the message, or NULL if its kind has none. */
+static inline const struct message_voters *message_voters_of(const struct message *message)
+{
+    return message->kind == MESSAGE_CHANGE_PROMISE || message->kind == MESSAGE_CHANGE_ACCEPT
+               ? &message->as.change.voters
+           : message->kind == MESSAGE_VOTERS || message->kind == MESSAGE_LEARN
+               ? &message->as.told.voters
+               : NULL;
 }
 
 /* Returns how many items a BROKEN of that part may have. */
@@ -725,8 +760,10 @@ static inline const char *message_broken_end(const struct message_broken *broken
 static inline size_t message_size(const struct message *message)
 {
     const struct message_value *value = message_value_of(message);
+    const struct message_voters *voters = message_voters_of(message);
     const char *end = value != NULL && value->share_count > 0
                           ? (const char *)&value->shares[value->share_count]
+                      : voters != NULL ? (const char *)&voters->of[voters->count]
                       : message->kind == MESSAGE_BROKEN && message->as.broken.count > 0
                           ? message_broken_end(&message->as.broken)
                           : (const char *)message;
@@ -786,15 +823,5 @@ static inline bool message_token_leasable(uint64_t first)
 {
     return first < MESSAGE_TOKEN_LIMIT && (first & (MESSAGE_TOKEN_GENERATION - 1)) != 0;
 }
-
-/* Returns the digest of a cell's rules: FNV-1a over their fields, which is the same on every
- * host. */
-uint64_t message_rules_digest(const struct message_rules *rules);
-
-/* Compares the rules of two configurations. If they contradict each other, writes one line such as
- * "session_ttl: 5s here, 7s there; voters: host-c is only here" into text. Returns false if there
- * is no contradiction. */
-bool message_rules_differ(const struct message_rules *here, const struct message_rules *there,
-                          char *text, size_t size);
 
 #endif

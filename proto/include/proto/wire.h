@@ -2,11 +2,12 @@
  * The encoding of messages between agents. An agent sends messages to another agent in packets.
  *
  * A packet is one msgpack array. First it has the fields that all its messages share (protocol
- * version, cell, sender, membership, store, commit). Then it has the items. An item is a message of
- * proto/message.h (an array), or gossip (binary, see proto/gossip.h). SCHEMA.md has every field. An
- * agent puts everything that it sends to a peer in one turn of its loop into one packet.
+ * version, cell, sender, membership, store, commit, and the record of voters). Then it has the
+ * items. An item is a message of proto/message.h (an array), or gossip (binary, see
+ * proto/gossip.h). SCHEMA.md has every field. An agent puts everything that it sends to a peer in
+ * one turn of its loop into one packet.
  *
- * An agent can write and read two versions, so that a cell can be upgraded agent by agent. It
+ * An agent can write and read three versions, so that a cell can be upgraded agent by agent. It
  * writes a packet in the version that the receiver's greeting names (io/transport.h), and the
  * packet contains its version. SCHEMA.md says what may change within a version.
  *
@@ -52,7 +53,17 @@ struct wire_header {
     uint32_t membership;
     uint64_t store_id[2];
     uint64_t commit;
+    /* The record of voters by which the sender goes, as in struct message; not in a version before
+     * 5. */
+    uint32_t number;
+    uint64_t digest;
 };
+
+/* Returns whether the version has messages of that kind. */
+static inline bool wire_has_kind(uint32_t version, enum message_kind kind)
+{
+    return version >= 5 || !message_is_of_version_5(kind);
+}
 
 /* The state of writing a packet into the caller's buffer. */
 struct wire_writer {
@@ -72,7 +83,8 @@ void wire_begin(struct wire_writer *writer, void *buffer, size_t size,
 /* Adds the kind, `to`, `relayed` and the body of a message. Its other members are those of the
  * packet's header. If the message does not fit, returns false and does not change the packet. Any
  * message fits into an empty packet of WIRE_HEADER_ROOM + WIRE_ITEM_MAX bytes. A field that
- * SCHEMA.md does not allow is a bug of this program (HF_CHECK). */
+ * SCHEMA.md does not allow is a bug of this program (HF_CHECK). If the packet's version has no such
+ * kind, returns true and adds nothing: the message is lost, as any message may be. */
 bool wire_add(struct wire_writer *writer, const struct message *message)
     __attribute__((warn_unused_result));
 /* Adds 1 to WIRE_ITEM_MAX bytes of gossip, without further fields of its items if the packet's

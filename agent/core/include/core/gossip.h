@@ -180,6 +180,10 @@ bool gossip_active(const struct gossip *gossip);
 bool gossip_put_lock(struct gossip *gossip, const struct gossip_lock *lock, int64_t now_ns)
     __attribute__((warn_unused_result));
 
+/* Publishes whether this agent is a voter, when that has changed. An agent that is no voter any
+ * more publishes that it coordinates no partition. */
+void gossip_set_voter(struct gossip *gossip, bool voter, int64_t now_ns);
+
 /* For a voter: publishes the partitions that it coordinates now. */
 void gossip_put_owned(struct gossip *gossip, const struct message_partitions *owned,
                       int64_t now_ns);

@@ -64,7 +64,7 @@ struct host_config {
     struct host_limits limits;
     struct message_agent cell;
     struct message_agent agent;
-    const char *role;    /* "voter", "observer"; borrowed */
+    const char *role; /* "voter", "observer"; borrowed; HOST_RECORD changes it, like the voters */
     const char *version; /* borrowed */
     uint64_t store_id[2];
     uint8_t boot_id[16];
@@ -112,6 +112,10 @@ enum host_event_kind {
     /* the voters that can be reached changed; before the first such event the host core assumes
      * that it can reach all voters */
     HOST_VOTERS,
+    /* This agent goes by another record of voters. Sets of voters in later events, and indexes of
+     * voters in later actions, are those of this record. The host core takes a new voter for one
+     * that it can reach, until the next HOST_VOTERS. */
+    HOST_RECORD,
     HOST_TICK,
 };
 
@@ -149,6 +153,8 @@ struct host_event {
             uint32_t answering;
             uint32_t refused; /* bit by voter: it refuses this agent, see message_refused */
         } voters;             /* VOTERS */
+        /* RECORD; borrowed until the next RECORD, because the addresses are not copied */
+        const struct message_voters *record;
     } as;
 };
 

@@ -52,6 +52,8 @@ enum {
      * shortest suspicion timeout: how long a silent voter still counts as alive. */
     QUORUM_HEARTBEAT_MS = 100,
     QUORUM_TAKEOVER_MS = 400,
+    /* In quorum_config.self: the agent is not among the voters. */
+    QUORUM_NO_VOTER = MESSAGE_VOTERS_MAX,
     /* The longest suspicion timeout. The timeout grows from QUORUM_TAKEOVER_MS up to this bound if
      * a majority is slow. */
     QUORUM_SUSPICION_MAX_MS = 5000,
@@ -67,9 +69,15 @@ struct quorum_limits {
 struct quorum_config {
     struct quorum_limits limits;
     uint32_t membership;
-    uint32_t voter_count;                            /* 1, 3, 5 or 7 */
-    uint32_t self;                                   /* index in voters */
-    struct message_agent voters[MESSAGE_VOTERS_MAX]; /* the same order at every voter */
+    uint32_t voter_count; /* 1 to 7 */
+    /* index in voters, or QUORUM_NO_VOTER: a store that voted until its voter was removed, or one
+     * that learns */
+    uint32_t self;
+    struct message_agent name; /* of this agent, if it is not among the voters */
+    struct message_agent voters[MESSAGE_VOTERS_MAX]; /* in ascending order of their names */
+    /* Where each voter listens; "": not known. They are for the record of number 2: until then each
+     * agent goes by the addresses of its own configuration. */
+    char addresses[MESSAGE_VOTERS_MAX][MESSAGE_ADDRESS_MAX];
     /* The numbers of the voters in their ballots. No two voters that the cell ever had share one.
      * 0: the voter has been there from the beginning, and its number is its index + 1. */
     uint16_t ballot_ids[MESSAGE_VOTERS_MAX];
@@ -125,6 +133,14 @@ const char *quorum_config_error(const struct quorum_config *config)
  */
 struct quorum *quorum_init(void *memory, const struct quorum_config *config, struct names *names);
 
+/* Before START, and before all other rows: load the record of voters, and the row of its next
+ * number's register. The record replaces the voters of the configuration. Without such a row the
+ * agent goes by the record of number 1, which is made from the configuration. */
+bool quorum_load_voters(struct quorum *quorum, const struct message_voters *voters)
+    __attribute__((warn_unused_result));
+bool quorum_load_change(struct quorum *quorum, const struct quorum_change *change)
+    __attribute__((warn_unused_result));
+
 /* Before START: load a durable row. Return false if the row does not fit the limits, or has a value
  * that no quorum core writes. */
 bool quorum_load_round(struct quorum *quorum, uint32_t round) __attribute__((warn_unused_result));
@@ -161,7 +177,10 @@ static inline bool quorum_waits_for_disk(enum message_kind kind)
     return kind == MESSAGE_PREPARE || kind == MESSAGE_PROMISE || kind == MESSAGE_VALUE ||
            kind == MESSAGE_ACCEPTED || kind == MESSAGE_POLLED || kind == MESSAGE_MARKED ||
            kind == MESSAGE_RENEW_ACK || kind == MESSAGE_HELLO || kind == MESSAGE_HELLO_ACK ||
-           kind == MESSAGE_SYNCED || kind == MESSAGE_CHECKPOINTED;
+           kind == MESSAGE_SYNCED || kind == MESSAGE_CHECKPOINTED ||
+           kind == MESSAGE_CHANGE_PREPARE || kind == MESSAGE_CHANGE_PROMISE ||
+           kind == MESSAGE_CHANGE_ACCEPTED || kind == MESSAGE_VOTERS || kind == MESSAGE_LEARNED ||
+           kind == MESSAGE_MEMBERED;
 }
 
 /* Returns the voter that coordinates a partition while all voters are alive, by rendezvous hashing.
@@ -203,10 +222,14 @@ bool quorum_look(const struct quorum *quorum, uint32_t name, struct quorum_regis
 /* Returns whether this voter has nothing to decide, except perhaps requests for that name. */
 bool quorum_decides_only(const struct quorum *quorum, const struct message_name *name);
 
+/* Returns the record of voters by which this agent goes. */
+const struct message_voters *quorum_voters(const struct quorum *quorum);
+
 /* Fills in the header for messages of this agent, also those of the host core: from, membership,
- * store_id, commit. The rest of *message is zeroed. The membership changes with the record of
- * stores. All messages of a packet share one header, so a message made after such a change goes
- * into another packet. */
+ * store_id, commit, and number and digest of the record of voters. The rest of *message is zeroed.
+ * The membership changes with the record of stores, number and digest with the record of voters.
+ * All messages of a packet share one header, so a message made after such a change goes into
+ * another packet. */
 void quorum_header(const struct quorum *quorum, enum message_kind kind, struct message *message);
 
 /* Sets the last durable commit, which messages carry. The driver calls this after each commit. The

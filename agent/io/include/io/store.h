@@ -23,7 +23,13 @@
 
 struct store;
 
-enum { STORE_ERROR_MAX = 512, STORE_FORMAT = 2 };
+enum {
+    STORE_ERROR_MAX = 512,
+    STORE_FORMAT = 2, /* of a new store */
+    /* A store becomes of this format when its cell changes its voters, with no other difference: an
+     * older release, which would go by the voters of the configuration, refuses it. */
+    STORE_FORMAT_CHANGED = 3,
+};
 
 /* The cell and the agent that the database belongs to. A store of another cell or agent is
  * refused. */
@@ -37,6 +43,8 @@ struct store_identity {
     uint32_t kept;       /* if rejoin is set: the N of PATH.replaced-N, the old store; 0: there is
                           * none */
     uint64_t kept_id[2]; /* if rejoin is set: the old store's id; zeros: it could not be read */
+    /* For a new store: the record of voters of the store before it. number 0: none. */
+    struct message_voters voters;
     /* Called for each region in a store of an older format, before the store is migrated. If it
      * returns false, the store is not changed and not opened. NULL: the store may be migrated. */
     void *arg;
@@ -95,11 +103,11 @@ enum { STORE_KEPT_MAX = 4096 + 32 };
 
 /*
  * Lets a voter start over: replaces the database at path (which may be missing or damaged) by an
- * empty one with a new store id and meta.rejoin, in one step. The old database is kept beside it,
- * and kept (STORE_KEPT_MAX bytes) receives its path, PATH.replaced-N, or "" if there was none. The
- * new database has the epoch of the old database, or identity->epoch if that is higher. On failure
- * nothing has changed, and error (STORE_ERROR_MAX bytes) says why: the database is in use or
- * belongs to another agent, or a system call failed.
+ * empty one with a new store id, the old record of voters and meta.rejoin, in one step. The old
+ * database is kept beside it, and kept (STORE_KEPT_MAX bytes) receives its path, PATH.replaced-N,
+ * or "" if there was none. The new database has the epoch of the old database, or identity->epoch
+ * if that is higher. On failure nothing has changed, and error (STORE_ERROR_MAX bytes) says why:
+ * the database is in use or belongs to another agent, or a system call failed.
  */
 bool store_start_over(const char *path, const struct store_identity *identity, char *kept,
                       char *error) __attribute__((warn_unused_result));
@@ -148,6 +156,17 @@ bool store_rules(struct store *store, struct message_rules *rules, bool *found)
     __attribute__((warn_unused_result));
 /* Writes the rules. Called within a batch. */
 bool store_put_rules(struct store *store, const struct message_rules *rules)
+    __attribute__((warn_unused_result));
+
+/* Reads the record of voters, or the register in which the next one is decided. Sets *found to
+ * false if the store has none: its agent goes by the record of number 1, which is made from the
+ * configuration. Returns false on an error. */
+bool store_voters(struct store *store, struct message_voters *voters, bool *found)
+    __attribute__((warn_unused_result));
+bool store_change_of_voters(struct store *store, struct quorum_change *change, bool *found)
+    __attribute__((warn_unused_result));
+/* Writes the record of voters. Called within a batch. */
+bool store_put_voters(struct store *store, const struct message_voters *voters)
     __attribute__((warn_unused_result));
 
 /* Writes the path of a namespace's region. Replaces an earlier row. */

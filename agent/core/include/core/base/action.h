@@ -54,6 +54,21 @@ struct quorum_seen {
     uint64_t commit;
 };
 
+/* What an acceptor keeps of the register in which the record of number `number` is decided. */
+struct quorum_change {
+    uint32_t number;   /* one above the number by which the voter goes; a row of another number is
+                        * outdated */
+    uint64_t promised; /* the ballot; 0: none */
+    uint64_t accepted; /* the ballot of `voters`; 0: none */
+    struct message_voters voters;
+};
+
+/* The record of voters by which an agent goes. */
+struct quorum_voters {
+    bool votes; /* the record names this agent's store, so it may vote */
+    struct message_voters voters;
+};
+
 enum action_kind {
     ACTION_PERSIST_ROUND = 1,  /* the highest round that this voter has used as a coordinator */
     ACTION_PERSIST_PROMISE,    /* one row for each partition of the set */
@@ -64,6 +79,12 @@ enum action_kind {
     ACTION_PERSIST_MEMBER,     /* one row, which replaces the row of that voter */
     ACTION_PERSIST_SEEN,       /* one row, which replaces the row of that voter */
     ACTION_PERSIST_REJOINED,   /* the store has started over, and votes from now on */
+    ACTION_PERSIST_VOTERS,     /* one row, which replaces the record of voters */
+    ACTION_PERSIST_CHANGE,     /* one row, which replaces that of the number before */
+    /* The agent goes by another record of voters from now on, or by the same record that has become
+     * complete. It stands behind the ACTION_PERSIST_VOTERS of that record. All indexes of voters in
+     * actions behind it, and in events from now on, are indexes in that record. */
+    ACTION_VOTERS,
     ACTION_SEND,
     ACTION_LOG, /* a log line */
 };
@@ -97,6 +118,9 @@ struct action {
         struct quorum_checkpoint checkpoint;
         struct quorum_member member;
         struct quorum_seen seen;
+        struct message_voters voters; /* PERSIST_VOTERS */
+        struct quorum_change change;
+        struct quorum_voters go_by; /* VOTERS */
         struct action_log log;
         struct action_send send;
     } as;

@@ -27,5 +27,6 @@ void message_agent_set(struct message_agent *agent, const void *text, size_t len
 bool agent_name_valid(const struct message_agent *agent) __attribute__((warn_unused_result));
 bool order_valid(struct message_order order) __attribute__((warn_unused_result));
 bool value_valid(const struct message_value *value) __attribute__((warn_unused_result));
+bool voters_valid(const struct message_voters *voters) __attribute__((warn_unused_result));
 
 #endif

@@ -18,7 +18,8 @@
  * Invariants: the deadline is never later than T plus the shortened ttl. While the epoch stays the
  * same and the clock is right, the deadline never falls. A lost session stays lost; only
  * renewal_start(), with a higher epoch, begins another one. An answer to a renewal that this
- * process did not send, or has forgotten, changes nothing.
+ * process did not send, or has forgotten, changes nothing, and neither does an answer under another
+ * record of voters.
  *
  * Pure, as quorum.h says. Its only action is ACTION_SEND, to a voter's index. Time is
  * CLOCK_BOOTTIME in nanoseconds, never 0. struct renewal is opaque (session/renewal_private.h).
@@ -52,7 +53,8 @@ struct renewal_config {
      * which epochs this agent had. The agent's own store cannot say that, because the store may be
      * new or an old copy. */
     bool asks_epoch;
-    uint64_t rules; /* message_rules_digest() of the cell's rules as this agent is configured */
+    uint64_t rules;     /* message_rules_digest() of the cell's rules as this agent is configured */
+    uint64_t durations; /* message_durations_digest() of them */
     char advertise[MESSAGE_ADDRESS_MAX];
     char release[MESSAGE_RELEASE_MAX]; /* sent to voters, for people */
     char page[MESSAGE_ADDRESS_MAX];    /* likewise: the URL of this agent's status page */
@@ -108,6 +110,18 @@ void renewal_link(struct renewal *renewal, uint32_t voter, bool up, int64_t now_
  * changed.
  */
 void renewal_clock(struct renewal *renewal, bool astray, int64_t now_ns);
+
+/*
+ * Goes by another record of voters. Call it when the record is known to be chosen. A number lower
+ * than the present one is a bug.
+ *
+ * A lease that a majority of the voters before has extended stays as it is. Acknowledgements under
+ * different numbers are never counted together: from now on only those whose header has this record
+ * count, and the first of them are asked for at once. The same holds for what voters report of this
+ * agent's epochs. What is kept by a voter's index follows the voter's name.
+ */
+void renewal_set_voters(struct renewal *renewal, const struct message_voters *voters,
+                        int64_t now_ns, struct actions *actions);
 
 /* Returns when the next tick is due, for a renewal or a change of state; INT64_MAX: never. */
 int64_t renewal_next_tick_ns(const struct renewal *renewal, int64_t now_ns);

@@ -1,0 +1,368 @@
+/*
+ * The record of voters by which this agent goes. See members.h, proto/voters.h, and
+ * docs/PROTOCOL.md, "Changing the voters".
+ *
+ * An agent learns of another record by VOTERS, which is sent only of a record that was chosen.
+ * Whoever gets a message of a lower number sends VOTERS, and whoever gets one of a higher number
+ * asks for it. In both cases the message itself is no vote here (members_admit()).
+ *
+ * When this agent goes by another record, its voters take the place of those of the configuration,
+ * in ascending order of their names. Everything that is kept by a voter's index follows the voter's
+ * name (reaction_follow()), and everything that was counted is counted anew (members_recount()):
+ * answers of different numbers are never counted together, and a ballot belongs to the number under
+ * which it began.
+ */
+#include <string.h>
+
+#include "members_private.h"
+#include "proto/check.h"
+#include "reactions.h"
+
+enum {
+    TELL_MS = 100, /* an agent is sent VOTERS or ASK_VOTERS at most this often */
+    ASK_MS = 1000, /* how often the others are asked whether the record is complete */
+    /* how far a number may be above this agent's; each change takes longer than a ttl */
+    NUMBERS_FREE = 1 << 16,
+};
+
+const struct message_voters *members_voters(const struct quorum *quorum)
+{
+    return &quorum->members->voters;
+}
+
+uint64_t members_voters_digest(const struct quorum *quorum)
+{
+    return quorum->members->voters_digest;
+}
+
+void members_begin_voters(struct quorum *quorum)
+{
+    struct quorum_config *config = quorum->config;
+    message_voters_begin(&quorum->members->voters, config->voters,
+                         (const char(*)[MESSAGE_ADDRESS_MAX])config->addresses,
+                         config->voter_count);
+    quorum->members->voters_digest = message_voters_digest(&quorum->members->voters);
+}
+
+bool members_same_voters(const struct quorum *quorum, const struct message *message)
+{
+    const struct members *members = quorum->members;
+    if (message->number == 0) {
+        return members->voters.number == 1; /* an older version of the wire: members->differs */
+    }
+    return message->number == members->voters.number && message->digest == members->voters_digest;
+}
+
+/* ---- Going by a record ---- */
+
+/* Compares the voters of now with those of the next record. A name that was removed and added again
+ * is another voter: it has another number in ballots. */
+static void compare(const struct quorum *quorum, const struct message_voters *next,
+                    struct succession *succession)
+{
+    const struct quorum_config *config = quorum->config;
+    succession_make(succession, config->voters, config->voter_count, next);
+    for (uint32_t i = 0; i < next->count; i++) {
+        uint32_t from = succession->from[i];
+        if (from != SUCCESSION_NONE && config->ballot_ids[from] != next->of[i].ballot_id) {
+            succession->from[i] = SUCCESSION_NONE;
+            succession->to[from] = SUCCESSION_NONE;
+        }
+    }
+}
+
+/* Puts the record's voters into the configuration. */
+static void take_voters(struct quorum *quorum, const struct message_voters *voters)
+{
+    struct quorum_config *config = quorum->config;
+    message_voters_copy(&quorum->members->voters, voters);
+    quorum->members->voters_digest = message_voters_digest(voters);
+    config->voter_count = voters->count;
+    config->self = QUORUM_NO_VOTER;
+    for (uint32_t i = 0; i < voters->count; i++) {
+        config->voters[i] = voters->of[i].name;
+        config->ballot_ids[i] = voters->of[i].ballot_id;
+        memcpy(config->addresses[i], voters->of[i].address, sizeof(config->addresses[i]));
+        if (memcmp(&config->voters[i], &config->name, sizeof(config->name)) == 0) {
+            config->self = i;
+        }
+    }
+}
+
+/* Returns whether the table of agents has room for all voters of the record. */
+static bool has_room(struct quorum *quorum, const struct message_voters *voters)
+{
+    uint32_t index = 0;
+    for (uint32_t i = 0; i < voters->count; i++) {
+        if (!agents_make(quorum, &voters->of[i].name, &index)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool members_load_voters(struct quorum *quorum, const struct message_voters *voters)
+{
+    struct succession succession;
+    HF_CHECK(!step_started(quorum));
+    if (!voters_valid(voters) || !has_room(quorum, voters)) {
+        return false;
+    }
+    compare(quorum, voters, &succession);
+    take_voters(quorum, voters);
+    reaction_follow(quorum, &succession);
+    return true;
+}
+
+/* Returns whether the record names this agent with this store. Voters of a number-1 record have no
+ * store in it. */
+static bool names_this_store(const struct quorum *quorum)
+{
+    const struct quorum_config *config = quorum->config;
+    const uint64_t *id = quorum->members->voters.of[config->self].store_id;
+    return id[0] == config->store_id[0] && id[1] == config->store_id[1];
+}
+
+/* Moves the lines of the record of stores, and this agent's own entry, to the voters' indexes. */
+static void follow_lines(struct quorum *quorum, const struct succession *succession, uint32_t self)
+{
+    struct members *members = quorum->members;
+    struct member room[MESSAGE_VOTERS_MAX];
+    struct member own = members->of[self];
+    succession_move(succession, members->of, sizeof(members->of[0]), room);
+    if (quorum->config->self == QUORUM_NO_VOTER ||
+        succession->from[quorum->config->self] == SUCCESSION_NONE) {
+        memset(&own.line, 0, sizeof(own.line));
+        members->of[quorum->config->self] = own;
+    }
+}
+
+/* The line of a new voter is in the record of voters: the store with which it joined. */
+static void add_lines(struct quorum *quorum, const struct succession *succession)
+{
+    const struct message_voters *voters = &quorum->members->voters;
+    for (uint32_t i = 0; i < voters->count; i++) {
+        const uint64_t *id = voters->of[i].store_id;
+        if (succession->from[i] == SUCCESSION_NONE && (id[0] | id[1]) != 0) {
+            struct message_member line = {.store_id = {id[0], id[1]}, .generation = 1};
+            members_set_line(quorum, i, &line);
+        }
+    }
+}
+
+/* Decides whether this store votes under the record by which the agent goes now. */
+static void set_status(struct quorum *quorum, const struct succession *succession)
+{
+    struct members *members = quorum->members;
+    uint32_t self = quorum->config->self;
+    if (self == QUORUM_NO_VOTER) {
+        members->status = members->status == MESSAGE_STATUS_LEARNING ? MESSAGE_STATUS_LEARNING
+                                                                     : MESSAGE_STATUS_RETIRED;
+        return;
+    }
+    if (succession->from[self] != SUCCESSION_NONE) {
+        return;
+    }
+    if (members->status == MESSAGE_STATUS_LEARNING && names_this_store(quorum)) {
+        /* from this instant on every session counts as just renewed here */
+        sessions_refresh(quorum);
+        members_vote(quorum);
+    } else {
+        members_refuse_other(quorum, &quorum->config->name);
+    }
+}
+
+static void report(struct quorum *quorum, bool votes)
+{
+    struct quorum_voters *out = &step_emit(quorum, ACTION_VOTERS)->as.go_by;
+    out->votes = votes;
+    message_voters_copy(&out->voters, &quorum->members->voters);
+}
+
+static void persist(struct quorum *quorum)
+{
+    message_voters_copy(&step_emit(quorum, ACTION_PERSIST_VOTERS)->as.voters,
+                        &quorum->members->voters);
+}
+
+/* Returns whether this store will vote under the present record. */
+static bool will_vote(const struct quorum *quorum, const struct succession *succession)
+{
+    uint32_t self = quorum->config->self;
+    if (self == QUORUM_NO_VOTER) {
+        return false;
+    }
+    return succession->from[self] != SUCCESSION_NONE
+               ? members_votes(quorum)
+               : members_status(quorum) == MESSAGE_STATUS_LEARNING && names_this_store(quorum);
+}
+
+static void follow(struct quorum *quorum, const struct message_voters *voters)
+{
+    struct succession succession;
+    uint32_t self = quorum->config->self;
+    compare(quorum, voters, &succession);
+    take_voters(quorum, voters);
+    /* durable before this agent acts on it: its votes wait for the disk */
+    persist(quorum);
+    report(quorum, will_vote(quorum, &succession));
+    members_note_rules(quorum);
+    follow_lines(quorum, &succession, self);
+    reaction_follow(quorum, &succession);
+    add_lines(quorum, &succession);
+    members_recount(quorum);
+    set_status(quorum, &succession);
+    members_announce(quorum);
+    voters_heartbeat_soon(quorum);
+    ballots_review(quorum);
+}
+
+static void complete(struct quorum *quorum)
+{
+    quorum->members->voters.complete = true;
+    persist(quorum);
+    report(quorum, members_votes(quorum));
+}
+
+/* Returns whether the record is of this cell, and may follow the present one. */
+static bool may_follow(const struct quorum *quorum, const struct message_voters *voters)
+{
+    const struct message_voters *mine = &quorum->members->voters;
+    bool same_cell = (mine->cell_id[0] | mine->cell_id[1]) == 0 ||
+                     (mine->cell_id[0] == voters->cell_id[0] &&
+                      mine->cell_id[1] == voters->cell_id[1]);
+    return same_cell && voters->recoveries >= mine->recoveries && voters->number > mine->number &&
+           voters->number - mine->number <= NUMBERS_FREE;
+}
+
+/* ---- Messages ---- */
+
+static void tell(struct quorum *quorum, uint32_t agent)
+{
+    struct message_told *told = &step_send(quorum, agent, MESSAGE_VOTERS)->as.told;
+    message_voters_copy(&told->voters, &quorum->members->voters);
+}
+
+/* Finds the sender. An agent that announces itself gets an entry in the table. */
+static bool find_sender(struct quorum *quorum, const struct message *message, uint32_t *agent)
+{
+    return message->kind == MESSAGE_RENEW || message->kind == MESSAGE_HELLO
+               ? agents_guest(quorum, &message->from, agent)
+               : agents_find(quorum, &message->from, agent);
+}
+
+void members_compare(struct quorum *quorum, const struct message *message)
+{
+    struct members *members = quorum->members;
+    uint32_t agent = 0;
+    if (message->number == 0 || message->number == members->voters.number ||
+        message->kind == MESSAGE_VOTERS || message->kind == MESSAGE_ASK_VOTERS ||
+        memcmp(&message->from, &quorum->config->name, sizeof(message->from)) == 0 ||
+        !find_sender(quorum, message, &agent) || !step_has_room(quorum, 1)) {
+        return;
+    }
+    int64_t told_ns = members->told_ns[agent];
+    if (told_ns != 0 && step_now_ns(quorum) - told_ns < TELL_MS * MS_NS) {
+        return;
+    }
+    members->told_ns[agent] = step_now_ns(quorum);
+    if (message->number < members->voters.number) {
+        tell(quorum, agent);
+    } else {
+        step_send(quorum, agent, MESSAGE_ASK_VOTERS)->as.ask_voters.number = members->voters.number;
+    }
+}
+
+void members_asked(struct quorum *quorum, const struct message *message)
+{
+    uint32_t agent = 0;
+    if (message->as.ask_voters.number <= quorum->members->voters.number &&
+        agents_guest(quorum, &message->from, &agent)) {
+        tell(quorum, agent);
+    }
+}
+
+void members_told(struct quorum *quorum, const struct message *message)
+{
+    const struct message_voters *voters = &message->as.told.voters;
+    struct members *members = quorum->members;
+    if (voters->number == members->voters.number) {
+        if (voters->complete && !members->voters.complete &&
+            message_voters_digest(voters) == members->voters_digest) {
+            complete(quorum);
+        }
+    } else if (may_follow(quorum, voters) && has_room(quorum, voters)) {
+        follow(quorum, voters);
+    }
+}
+
+/* A voter that does not know that its record is complete asks the others. */
+int64_t members_voters_tick(struct quorum *quorum)
+{
+    struct members *members = quorum->members;
+    if (members->voters.complete) {
+        return NEVER;
+    }
+    if (members->ask_ns <= step_now_ns(quorum)) {
+        members->ask_ns = step_now_ns(quorum) + ASK_MS * MS_NS;
+        for (uint32_t i = 0; i < quorum->config->voter_count; i++) {
+            if (i != quorum->config->self) {
+                agents_send_voter(quorum, i, MESSAGE_ASK_VOTERS)->as.ask_voters.number =
+                    members->voters.number;
+            }
+        }
+    }
+    return members->ask_ns;
+}
+
+/* ---- Which messages count ---- */
+
+static bool is_vote(enum message_kind kind)
+{
+    return kind == MESSAGE_PROMISE || kind == MESSAGE_VALUE || kind == MESSAGE_ACCEPTED ||
+           kind == MESSAGE_POLLED || kind == MESSAGE_MARKED || kind == MESSAGE_CHECKPOINTED ||
+           kind == MESSAGE_SYNCED;
+}
+
+static bool asks_for_vote(enum message_kind kind)
+{
+    return kind == MESSAGE_PREPARE || kind == MESSAGE_READ || kind == MESSAGE_ACCEPT ||
+           kind == MESSAGE_POLL || kind == MESSAGE_MARK || kind == MESSAGE_CHECKPOINT ||
+           kind == MESSAGE_SYNC;
+}
+
+bool members_admit(const struct quorum *quorum, const struct message *message)
+{
+    uint32_t voter = 0;
+    uint32_t number = message->number != 0 ? message->number : 1;
+    if (message->kind == MESSAGE_RENEW) {
+        if (number != quorum->members->voters.number ||
+            (number > 1 && !members_same_voters(quorum, message))) {
+            return false;
+        }
+        /* REFUSED and REJOINING: the voter does not acknowledge, but it sends an answer */
+        return members_votes(quorum) || members_status(quorum) == MESSAGE_STATUS_REFUSED ||
+               members_status(quorum) == MESSAGE_STATUS_REJOINING;
+    }
+    bool asks = asks_for_vote(message->kind);
+    if (!asks && !is_vote(message->kind)) {
+        return true;
+    }
+    if (!members_same_voters(quorum, message)) {
+        return false;
+    }
+    if (message->kind == MESSAGE_SYNC && !agents_voter(quorum, message, &voter)) {
+        return members_votes(quorum); /* a learner reads what it needs to vote */
+    }
+    if (!agents_voter(quorum, message, &voter) || quorum->members->of[voter].differs) {
+        return false;
+    }
+    if (asks) {
+        return members_votes(quorum);
+    }
+    uint8_t status = quorum->members->status;
+    bool rejoining = (status == MESSAGE_STATUS_REJOINING &&
+                      (message->kind == MESSAGE_PROMISE || message->kind == MESSAGE_SYNCED)) ||
+                     (status == MESSAGE_STATUS_LEARNING && message->kind == MESSAGE_SYNCED);
+    return message->membership == quorum->members->number && (members_votes(quorum) || rejoining);
+}

@@ -1,0 +1,171 @@
+/* The record of voters by which the agent goes: see record.h. */
+#include "run/record.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "observe/log.h"
+#include "peers/peers.h"
+#include "proto/check.h"
+
+/* Makes the rest of the agent go by agent->record. */
+static void show(struct agent *agent)
+{
+    const struct message_voters *record = &agent->record;
+    struct host_config *host = &agent->host_config;
+    HF_CHECK(record->count > 0 && record->count <= MESSAGE_VOTERS_MAX);
+    host->voter_count = record->count;
+    host->self = HOST_OBSERVER;
+    memset(agent->voter_names, 0, sizeof(agent->voter_names));
+    for (uint32_t i = 0; i < record->count; i++) {
+        const struct message_voter *voter = &record->of[i];
+        host->voters[i] = voter->name;
+        host->addresses[i] = voter->address[0] != '\0' ? voter->address : NULL;
+        memcpy(agent->voter_names[i], voter->name.text, voter->name.length);
+        if (memcmp(&voter->name, &host->agent, sizeof(host->agent)) == 0) {
+            host->self = i;
+        }
+    }
+    host->role = host->self == HOST_OBSERVER ? "observer" : "voter";
+}
+
+/* Returns the address that the configuration gives for that voter; "": none. */
+static const char *address_in_file(const struct config *config, const struct message_agent *name)
+{
+    for (uint32_t i = 0; i < config->voter_count; i++) {
+        const struct config_voter *voter = &config->voters[i];
+        if (strlen(voter->name) == name->length &&
+            memcmp(voter->name, name->text, name->length) == 0) {
+            return voter->address;
+        }
+    }
+    return "";
+}
+
+/* Makes the record of number 1, of these voters. */
+static void begin_with(struct agent *agent, const struct message_agent *names, uint32_t count)
+{
+    char addresses[MESSAGE_VOTERS_MAX][MESSAGE_ADDRESS_MAX];
+    memset(addresses, 0, sizeof(addresses));
+    for (uint32_t i = 0; i < count; i++) {
+        const char *address = address_in_file(&agent->config, &names[i]);
+        memcpy(addresses[i], address, strlen(address));
+    }
+    message_voters_begin(&agent->record, names, (const char(*)[MESSAGE_ADDRESS_MAX])addresses,
+                         count);
+}
+
+static int begin_from_file(struct agent *agent)
+{
+    const struct config *config = &agent->config;
+    struct message_agent names[MESSAGE_VOTERS_MAX];
+    const char *wrong = config_voters_error(config);
+    if (wrong != NULL) {
+        snprintf(agent->error, sizeof(agent->error), "%s: [voters]: %s",
+                 agent->config_path != NULL ? agent->config_path : "--dev", wrong);
+        return AGENT_EXIT_CONFIG;
+    }
+    for (uint32_t i = 0; i < config->voter_count; i++) {
+        message_agent_set(&names[i], config->voters[i].name, strlen(config->voters[i].name));
+    }
+    begin_with(agent, names, config->voter_count);
+    return AGENT_EXIT_OK;
+}
+
+/* The observer of a cell that never changed goes by its configuration. A voter goes by the voters
+ * with which its store began, because the other voters do. */
+int record_begin(struct agent *agent)
+{
+    struct message_rules rules;
+    bool found = false;
+    bool ruled = false;
+    int code = AGENT_EXIT_OK;
+    if (!store_voters(agent->store, &agent->record, &found) ||
+        (!found && !store_rules(agent->store, &rules, &ruled))) {
+        snprintf(agent->error, sizeof(agent->error), "%s", store_error(agent->store));
+        return AGENT_EXIT_SOFTWARE;
+    }
+    if (!found && ruled && !agent->config.observer) {
+        begin_with(agent, rules.voters, rules.voter_count);
+    } else if (!found) {
+        code = begin_from_file(agent);
+    }
+    if (code == AGENT_EXIT_OK) {
+        show(agent);
+    }
+    return code;
+}
+
+/* Writes the voters of the record as lines of [voters], separated by "; ". */
+static void write_voters(const struct message_voters *record, char *text, size_t size)
+{
+    int used = 0;
+    text[0] = '\0';
+    for (uint32_t i = 0; i < record->count && (size_t)used < size; i++) {
+        const struct message_voter *voter = &record->of[i];
+        used += snprintf(text + used, size - (size_t)used, "%s%.*s = %s", i == 0 ? "" : "; ",
+                         (int)voter->name.length, voter->name.text,
+                         voter->address[0] != '\0' ? voter->address : "(its address)");
+    }
+}
+
+bool record_differs(const struct agent *agent, char *text, size_t size)
+{
+    const struct message_voters *record = &agent->record;
+    const struct config *config = &agent->config;
+    bool same = config->voter_count == record->count;
+    for (uint32_t i = 0; same && i < record->count; i++) {
+        const struct message_voter *voter = &record->of[i];
+        const struct config_voter *written = &config->voters[i];
+        same = strlen(written->name) == voter->name.length &&
+               memcmp(written->name, voter->name.text, voter->name.length) == 0 &&
+               (voter->address[0] == '\0' || strcmp(voter->address, written->address) == 0);
+    }
+    if (same) {
+        return false;
+    }
+    write_voters(record, text, size);
+    return true;
+}
+
+void record_tell(const struct agent *agent)
+{
+    char text[MESSAGE_VOTERS_MAX * (MESSAGE_AGENT_MAX + MESSAGE_ADDRESS_MAX + 8)];
+    if (record_differs(agent, text, sizeof(text))) {
+        struct log_line line;
+        log_begin(&line, LOG_LEVEL_WARN, "voters_differ");
+        log_unsigned(&line, "number", agent->record.number);
+        log_text(&line, "voters", text);
+        log_text(&line, "text",
+                 "the cell goes by these voters, and not by [voters] of the configuration: write "
+                 "them there; `holdfast member` changes them");
+        log_end(&line);
+    }
+}
+
+static void log_changed(const struct agent *agent)
+{
+    struct log_line line;
+    char text[MESSAGE_VOTERS_MAX * (MESSAGE_AGENT_MAX + MESSAGE_ADDRESS_MAX + 8)];
+    write_voters(&agent->record, text, sizeof(text));
+    log_begin(&line, LOG_LEVEL_INFO, "voters_changed");
+    log_unsigned(&line, "number", agent->record.number);
+    log_text(&line, "voters", text);
+    log_end(&line);
+}
+
+void record_changed(void *arg, const struct message_voters *record)
+{
+    struct agent *agent = arg;
+    message_voters_copy(&agent->record, record);
+    show(agent);
+    log_changed(agent);
+    record_tell(agent);
+    peers_record(agent);
+}
+
+bool record_is_alone(const struct agent *agent)
+{
+    return agent->host_config.voter_count == 1 && agent->host_config.self == 0;
+}

@@ -1,0 +1,174 @@
+/*
+ * The driver while the voters change: what it keeps by a voter's index follows the voter's name,
+ * and the host core goes by the same record before its next step. The test plays the quorum core,
+ * the host core and the disk.
+ */
+#include <check.h>
+#include <string.h>
+
+#include "../suite_main.h"
+#include "driver_rig.h"
+
+#define MS INT64_C(1000000)
+
+static void go_by(uint32_t number, const char *letters)
+{
+    static const struct step steps[] = {{'v', 0, 0, NO}};
+    make_record(number, letters);
+    do_plan_alone(steps, 1);
+}
+
+/* Fills in the acknowledgement of the last renewal by a voter, under the record in plan_record. */
+static void fill_ack(struct message *out, unsigned from)
+{
+    struct message message;
+    message_zero(&message);
+    message.kind = MESSAGE_RENEW_ACK;
+    message.from = names[from];
+    message.number = plan_record.number;
+    message.digest = message_voters_digest(&plan_record);
+    message.as.renew_ack.agent = names[0];
+    message.as.renew_ack.epoch = 1;
+    message.as.renew_ack.renewal_id = last_renewal_id;
+    message.as.renew_ack.extended = true;
+    *out = message;
+}
+
+static void acknowledge(unsigned from)
+{
+    struct message message;
+    fill_ack(&message, from);
+    driver_received(driver, &message);
+}
+
+static struct driver_voters voters(void)
+{
+    struct driver_voters out;
+    driver_voters(driver, &out);
+    return out;
+}
+
+/* What stands before ACTION_VOTERS in the core's list has the indexes of before. */
+START_TEST(indexes_change_at_the_action)
+{
+    static const struct step steps[] = {{'s', MESSAGE_PREPARE, ACTION_VOTER | 1, NO},
+                                        {'v', 0, 0, NO},
+                                        {'s', MESSAGE_PREPARE, ACTION_VOTER | 2, NO}};
+    driver_flush(driver);
+    trace[0] = '\0';
+    make_record(2, "abc");
+    message_agent_set(&plan_record.of[1].name, "aa", 2); /* "a", "aa", "c" */
+    message_agent_set(&plan_record.of[2].name, "b", 1);
+    do_plan(steps, 3);
+    driver_flush(driver);
+    /* own renewals of the new round go to this agent's own core at the end */
+    ck_assert_str_eq(trace, "b:prepare record2:aab up7:1 b:prepare aa:renew b:renew own:renew");
+    ck_assert_uint_eq(shown_record.number, 2);
+}
+END_TEST
+
+/* 3 -> 4 -> 3. The newcomer sorts before all others, and b's link is down. */
+START_TEST(sets_of_voters_follow_the_names)
+{
+    driver_link(driver, &names[1], false);
+    acknowledge(2);
+    ck_assert_uint_eq(voters().up, 1 | 4);
+    make_record(2, "abco");
+    message_agent_set(&plan_record.of[0].name, "A", 1); /* "A", "b", "c", "o": a is removed */
+    trace[0] = '\0';
+    static const struct step steps[] = {{'v', 0, 0, NO}};
+    do_plan(steps, 1);
+    ck_assert_ptr_nonnull(strstr(trace, "record2:Abco"));
+    /* requests may go to the newcomers and to c; only c answers */
+    ck_assert_ptr_nonnull(strstr(trace, "upd:4"));
+    driver_link(driver, &names[1], true);
+    ck_assert_ptr_nonnull(strstr(trace, "upf:4"));
+    trace[0] = '\0';
+    go_by(3, "bco");
+    ck_assert_ptr_nonnull(strstr(trace, "record3:bco up7:2"));
+}
+END_TEST
+
+/* A newcomer has a session_ttl to answer, whenever this agent was started. */
+START_TEST(a_newcomer_has_its_time_to_answer)
+{
+    now_ns += 20000 * MS;
+    driver_tick(driver);
+    ck_assert_ptr_nonnull(strstr(trace, "up1:1"));
+    go_by(2, "abco");
+    ck_assert_ptr_nonnull(strstr(trace, "record2:abco up9:1"));
+    now_ns += 5001 * MS;
+    driver_tick(driver);
+    ck_assert_ptr_nonnull(strstr(trace, "up1:1 "));
+}
+END_TEST
+
+START_TEST(an_older_record_changes_nothing)
+{
+    go_by(3, "abco");
+    trace[0] = '\0';
+    go_by(2, "abc");
+    go_by(3, "abc");
+    ck_assert_str_eq(trace, "");
+    ck_assert_uint_eq(shown_record.count, 4);
+}
+END_TEST
+
+/* While messages are being received the host core makes no step. It learns of the record first. */
+START_TEST(the_host_core_learns_of_the_record_first)
+{
+    driver_receiving(driver, true);
+    go_by(2, "abco");
+    receive(MESSAGE_GRANT, 1);
+    ck_assert_ptr_null(strstr(trace, "record2"));
+    driver_receiving(driver, false);
+    ck_assert_ptr_nonnull(strstr(trace, "record2:abco up"));
+    ck_assert(strstr(trace, "host:grant") > strstr(trace, "record2"));
+    do_frame("r"); /* to b through c */
+    ck_assert_ptr_nonnull(strstr(trace, "c:acquire"));
+}
+END_TEST
+
+/* A removed voter may send no more than any agent may, and a newcomer as much as any voter. */
+START_TEST(who_is_no_voter_any_more_is_refused)
+{
+    go_by(2, "abo");
+    trace[0] = '\0';
+    receive(MESSAGE_PROMISE, 2);
+    ck_assert_str_eq(trace, "message_refused");
+    receive(MESSAGE_PROMISE, 3);
+    ck_assert_str_eq(trace, "message_refused own:promise");
+}
+END_TEST
+
+/* The lease of a voter that becomes one of two depends on the rate of its clock. */
+START_TEST(a_clock_that_is_astray_counts_when_others_join)
+{
+    struct action items[RENEWAL_ACTIONS];
+    struct actions actions = {.items = items, .capacity = RENEWAL_ACTIONS};
+    struct message message;
+    go_by(2, "a");
+    fill_ack(&message, 0);
+    renewal_acked(renewal, &message, now_ns, &actions); /* of its own voter */
+    int64_t deadline_ns = renewal_deadline_ns(renewal);
+    ck_assert_int_gt(deadline_ns, now_ns);
+    driver_clock(driver, true);
+    ck_assert_int_eq(renewal_deadline_ns(renewal), deadline_ns);
+    go_by(3, "ab");
+    ck_assert_int_eq(renewal_deadline_ns(renewal), now_ns);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = tcase_create("driver_record");
+    tcase_add_checked_fixture(tests, set_up, tear_down);
+    tcase_add_test(tests, indexes_change_at_the_action);
+    tcase_add_test(tests, sets_of_voters_follow_the_names);
+    tcase_add_test(tests, a_newcomer_has_its_time_to_answer);
+    tcase_add_test(tests, an_older_record_changes_nothing);
+    tcase_add_test(tests, the_host_core_learns_of_the_record_first);
+    tcase_add_test(tests, who_is_no_voter_any_more_is_refused);
+    tcase_add_test(tests, a_clock_that_is_astray_counts_when_others_join);
+    return suite_main("driver_record", tests);
+}

@@ -1,0 +1,172 @@
+/*
+ * The host core while the voters change: what it keeps by a voter's index follows the voter's name,
+ * and requests to a removed coordinator go to another voter. The test plays the quorum.
+ */
+#include "host_cell.h"
+
+#include <string.h>
+
+#include "../suite_main.h"
+#include "core/quorum.h"
+
+static struct message_voters record;
+
+/* Makes the host go by the record of the voters host-X, one for each letter. */
+static void go_by(uint32_t number, const char *letters)
+{
+    static char addresses[MESSAGE_VOTERS_MAX][MESSAGE_ADDRESS_MAX];
+    struct message_agent names[MESSAGE_VOTERS_MAX];
+    for (uint32_t i = 0; letters[i] != '\0'; i++) {
+        char text[] = "host-?";
+        text[5] = letters[i];
+        message_agent_set(&names[i], text, 6);
+        memset(addresses[i], 0, sizeof(addresses[i]));
+        memcpy(addresses[i], "tcp://10.0.0.1:7411", 20);
+        addresses[i][13] = letters[i];
+    }
+    message_voters_begin(&record, names, (const char(*)[MESSAGE_ADDRESS_MAX])addresses,
+                         (uint32_t)strlen(letters));
+    record.number = number;
+    struct host_event event = {.kind = HOST_RECORD, .as.record = &record};
+    rig_step(rig, event);
+}
+
+static void set_up_voters(uint32_t up, uint32_t answering, uint32_t refused)
+{
+    struct host_event event = {.kind = HOST_VOTERS};
+    event.as.voters.up = up;
+    event.as.voters.answering = answering;
+    event.as.voters.refused = refused;
+    rig_step(rig, event);
+}
+
+/* Returns what STATUS says. */
+static const struct hfi_stated *status(void)
+{
+    struct hfi_frame frame = {.kind = HFI_FRAME_STATUS};
+    return &rig_ask(rig, client, &frame)->frame.stated;
+}
+
+static bool is_text(const struct hfi_text *text, const char *expected)
+{
+    return text->size == strlen(expected) && memcmp(text->bytes, expected, text->size) == 0;
+}
+
+/* The same voters with other indexes: requests go to the same coordinator. */
+START_TEST(a_coordinator_keeps_its_partitions_under_another_index)
+{
+    char before = rig->config.voters[owner].text[5];
+    go_by(2, "0abc");
+    (void)rig_open(rig, client, "a", 0);
+    ck_assert_int_eq(rig_sent(rig, MESSAGE_ACQUIRE)->kind, MESSAGE_ACQUIRE);
+    ck_assert_uint_eq(cell_way()->to, owner + 1);
+    ck_assert_int_eq(record.of[cell_way()->to].name.text[5], before);
+    go_by(3, "abc");
+    for (uint32_t i = 0; i < 100 && rig_sent_count(rig, MESSAGE_ACQUIRE) == 1; i++) {
+        rig_pass(rig, 10 * RIG_MS);
+    }
+    ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_ACQUIRE), 2);
+    ck_assert_uint_eq(cell_way()->to, owner); /* the second copy goes there through another */
+}
+END_TEST
+
+/* A request that waits at a removed coordinator is sent to another voter at once. */
+START_TEST(a_request_leaves_a_removed_coordinator)
+{
+    (void)rig_open(rig, client, "a", 0);
+    uint32_t count = rig_sent_count(rig, MESSAGE_ACQUIRE);
+    ck_assert_uint_eq(count, 1);
+    ck_assert_uint_eq(cell_way()->to, owner);
+    uint64_t id = rig_sent(rig, MESSAGE_ACQUIRE)->as.acquire.request_id;
+    go_by(2, owner == 0 ? "bc" : owner == 1 ? "ac" : "ab");
+    rig_pass(rig, RIG_MS);
+    ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_ACQUIRE), 2);
+    ck_assert_uint_eq(rig_sent(rig, MESSAGE_ACQUIRE)->as.acquire.request_id, id);
+    ck_assert_uint_lt(cell_way()->to, 2);
+    rig_grant(rig, rig_sent(rig, MESSAGE_ACQUIRE), 1, 100);
+    ck_assert_uint_eq(rig_count(rig, client, HFI_FRAME_OPENED), 1);
+}
+END_TEST
+
+/* status shows the voters of the record with their addresses, and each voter's own state. */
+START_TEST(people_see_the_voters_of_the_record)
+{
+    set_up_voters(5, 4, 2); /* c answers, b refuses */
+    go_by(2, "0abc");
+    const struct hfi_stated *stated = status();
+    ck_assert_uint_eq(stated->voter_count, 4);
+    ck_assert(is_text(&stated->voters[0].name, "host-0"));
+    ck_assert(is_text(&stated->voters[0].address, "tcp://10.0.0.0:7411"));
+    ck_assert_int_eq(stated->voters[0].state, HF_VOTER_DOWN);
+    ck_assert_int_eq(stated->voters[1].state, HF_VOTER_DOWN);
+    ck_assert_int_eq(stated->voters[2].state, HF_VOTER_REFUSED);
+    ck_assert_int_eq(stated->voters[3].state, HF_VOTER_UP);
+    ck_assert(is_text(&stated->role, "observer"));
+    go_by(3, "ac");
+    ck_assert_uint_eq(status()->voter_count, 2);
+    ck_assert_int_eq(status()->voters[1].state, HF_VOTER_UP);
+}
+END_TEST
+
+/* The host itself joins and leaves. Its own voter always answers it. */
+START_TEST(the_own_host_joins_and_is_removed)
+{
+    set_up_voters(0, 0, 0);
+    go_by(2, "abcx");
+    ck_assert(is_text(&status()->role, "voter"));
+    ck_assert_int_eq(status()->voters[3].state, HF_VOTER_UP);
+    go_by(3, "abc");
+    ck_assert(is_text(&status()->role, "observer"));
+    ck_assert_int_eq(status()->voters[2].state, HF_VOTER_DOWN);
+}
+END_TEST
+
+/* An address that moved is shown, and nothing else changes. */
+START_TEST(a_voter_moves)
+{
+    set_up_voters(7, 7, 0);
+    go_by(2, "abc");
+    memcpy(record.of[1].address, "tcp://10.0.0.9:7411", 20);
+    record.number = 3;
+    struct host_event event = {.kind = HOST_RECORD, .as.record = &record};
+    rig_step(rig, event);
+    ck_assert(is_text(&status()->voters[1].address, "tcp://10.0.0.9:7411"));
+    ck_assert_int_eq(status()->voters[1].state, HF_VOTER_UP);
+}
+END_TEST
+
+/* A host of a one-voter cell knows every grant; not any more when others vote too. */
+START_TEST(from_one_voter_to_three_and_back)
+{
+    cell_teardown();
+    cell_start(0, 0);
+    go_by(2, "a");
+    ck_assert_uint_eq(status()->voter_count, 1);
+    struct hfi_opened opened = cell_open_granted(client);
+    struct hfi_held held;
+    ck_assert_int_eq(cell_try(&opened, &held), HFI_HELD);
+    go_by(3, "ab");
+    go_by(4, "abc");
+    cell_release(&opened, &held);
+    ck_assert_int_eq(cell_try(&opened, &held), HFI_HELD);
+    go_by(5, "ac");
+    go_by(6, "a");
+    cell_release(&opened, &held);
+    rig_recall(rig, "a", 1);
+    ck_assert_uint_eq(cell_way()->to, 0);
+    ck_assert_ptr_nonnull(rig_sent(rig, MESSAGE_GIVE_BACK));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("host_record");
+    TCase *tests = cell_case(suite, "host_record");
+    tcase_add_test(tests, a_coordinator_keeps_its_partitions_under_another_index);
+    tcase_add_test(tests, a_request_leaves_a_removed_coordinator);
+    tcase_add_test(tests, people_see_the_voters_of_the_record);
+    tcase_add_test(tests, the_own_host_joins_and_is_removed);
+    tcase_add_test(tests, a_voter_moves);
+    tcase_add_test(tests, from_one_voter_to_three_and_back);
+    return suite_run(suite);
+}
