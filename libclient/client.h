@@ -207,6 +207,7 @@ struct take {
     uint64_t rung;                  /* of a polled take: hfi_wait_limit.rung */
     int64_t pace_ns;
     bool waited;
+    bool lapsed; /* the lease was over in the last step of this take */
     struct hfi_held held;
 };
 

@@ -7,6 +7,8 @@
 
 #include "../emulation.h"
 #include "../suite_main.h"
+/* libholdfast's own header, to play a clock that is ahead */
+#include "client.h"
 
 static void setup(void)
 {
@@ -306,6 +308,35 @@ START_TEST(without_a_lease_a_start_does_not_ring_again_and_again)
 }
 END_TEST
 
+static int64_t far_ahead(void *arg)
+{
+    (void)arg;
+    return now_ns() + 10 * LONG_TTL_NS;
+}
+
+/* A step of the start finds the lease over, and the lease is renewed before the library decides
+ * when to make the next step. No process rings any more. */
+START_TEST(a_start_goes_on_if_the_lease_is_renewed_after_its_step)
+{
+    struct hf_event event;
+    hf_lock *lock = open_lock(client, "a");
+    hf_lock *theirs = open_lock(other, "a");
+    ck_assert_int_eq(hf_acquire(theirs, HF_EXCLUSIVE, 0, NULL), 0);
+    ck_assert_int_eq(hf_acquire_start(lock, HF_EXCLUSIVE, -1), 0);
+    expect_nothing(20 * MS);
+    struct hfi_kernel *kernel = &atomic_load(&lock->binding)->map->kernel;
+    struct hfi_kernel real = *kernel;
+    kernel->now_ns = far_ahead; /* the lease seems to be over, but only to the step */
+    ck_assert_int_eq(hf_release(theirs), 0);
+    expect_nothing(20 * MS);
+    *kernel = real;
+    struct pollfd polled = {.fd = hf_event_fd(client), .events = POLLIN};
+    ck_assert_int_eq(poll(&polled, 1, 10000), 1);
+    ck_assert(await_event(&event, 10 * S));
+    ck_assert_int_eq(event.kind, HF_EVENT_GRANTED);
+}
+END_TEST
+
 /* The program has not read that its first start failed. It gets the event of its second start, and
  * not that of the first. */
 START_TEST(a_grant_follows_a_failure_that_was_not_read)
@@ -393,6 +424,7 @@ int main(void)
     tcase_add_test(tests, a_start_goes_on_when_the_agent_is_back);
     tcase_add_test(tests, a_start_goes_on_after_a_session_that_is_over);
     tcase_add_loop_test(tests, without_a_lease_a_start_does_not_ring_again_and_again, 0, 2);
+    tcase_add_test(tests, a_start_goes_on_if_the_lease_is_renewed_after_its_step);
     tcase_add_loop_test(tests, a_grant_follows_a_failure_that_was_not_read, 0, 2);
     tcase_add_test(tests, several_threads_may_read_the_events);
     return suite_main("starts", tests);
