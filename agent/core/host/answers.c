@@ -281,11 +281,13 @@ static void amended(struct host *host, const struct message_grant *grant,
 static void returned(struct host *host, struct request *request, struct host_actions *actions)
 {
     struct lock_ref at = request_lock(request);
+    bool stray = request_terms(request)->stray;
     request_end(host, request);
     host->counts.give_backs++;
     if (at.slot == NONE) {
         return;
     }
+    grant_returned(host, at, stray);
     lock_set_state(host, at, LOCK_IDLE);
     lock_set_mode(host, at, HFI_GRANT_NONE);
     lock_log(host, actions, "grant_returned", at, 0, 0);
