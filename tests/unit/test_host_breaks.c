@@ -581,6 +581,34 @@ START_TEST(a_break_of_this_host_s_own_readers_is_reported_at_once)
 }
 END_TEST
 
+/* The agent may lose its processor in the middle of the step that ends the hold. The hold goes on
+ * until then, so the lock-delay is counted from then on. */
+START_TEST(the_lock_delay_begins_when_the_hold_ends)
+{
+    struct hfi_held held;
+    struct hfi_frame frame = {.kind = HFI_FRAME_BREAK};
+    frame.break_lock.name = (struct hfi_text){"a", 1};
+    struct hfi_opened opened = rig_open_granted(rig, other, "a", 500 * RIG_MS);
+    if (_i == 0) {
+        ck_assert_int_eq(cell_try(&opened, &held), HFI_HELD);
+    } else {
+        opened.seat = rig_seat(rig, other, opened.handle, true);
+        ck_assert_int_eq(cell_read(&opened, &held), HFI_HELD);
+    }
+    rig->slow_ns = 200 * RIG_MS;
+    struct rig_reply *reply = rig_ask(rig, client, &frame);
+    rig->slow_ns = 0;
+    ck_assert_uint_eq(reply->frame.broken.hold_count, 1);
+    ck_assert_int_ge(reply->frame.broken.closed_ns, 700 * RIG_MS);
+    int64_t end_ns = rig->now_ns + 699 * RIG_MS;
+    rig_pass(rig, 699 * RIG_MS);
+    ck_assert_int_le(rig->now_ns, end_ns);
+    ck_assert(rig_word(rig, opened.slot) & HFI_W_CLOSED);
+    rig_pass(rig, 3 * RIG_MS);
+    ck_assert(!(rig_word(rig, opened.slot) & HFI_W_CLOSED));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("host_breaks");
@@ -604,5 +632,6 @@ int main(void)
     tcase_add_test(owning, the_answer_takes_the_way_of_the_break);
     tcase_add_test(owning, a_late_break_does_not_end_a_later_grant);
     tcase_add_test(owning, a_break_of_this_host_s_own_readers_is_reported_at_once);
+    tcase_add_loop_test(owning, the_lock_delay_begins_when_the_hold_ends, 0, 2);
     return suite_run(suite);
 }
