@@ -330,7 +330,7 @@ void members_told(struct quorum *quorum, const struct message *message)
 }
 
 /* A voter that does not know that its record is complete asks the others, itself too: their answers
- * wait for their disks, and so show that they go by the record (changes_complete.c). */
+ * wait for their disks, and so show that they go by the record (change_complete.c). */
 int64_t members_voters_tick(struct quorum *quorum)
 {
     struct members *members = quorum->members;

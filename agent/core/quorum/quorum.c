@@ -14,7 +14,7 @@
  *   queues     requests of hosts, and the operations that decide them
  *   sync       anti-entropy: reading what others have; deletion
  *   members    with which store a voter votes; starting over
- *   changes    changing the voters: the record's register, completion, learning
+ *   change     changing the voters: the record's register, completion, learning
  *   bounds     the highest numbers that a message may name
  *
  * Each module has a header, MODULE.h, and a struct that no other module looks into.
@@ -32,7 +32,7 @@
 #include "agents.h"
 #include "ballots.h"
 #include "bounds.h"
-#include "changes.h"
+#include "change.h"
 #include "core/base/arena.h"
 #include "members.h"
 #include "proto/check.h"
@@ -63,7 +63,7 @@ static struct quorum *lay_out(struct arena *arena, const struct quorum_limits *l
     into->queues = queues_lay_out(arena, limits);
     into->sync = sync_lay_out(arena);
     into->members = members_lay_out(arena, limits);
-    into->changes = changes_lay_out(arena, limits);
+    into->changes = change_lay_out(arena, limits);
     into->bounds = bounds_lay_out(arena, limits);
     return quorum;
 }
@@ -158,7 +158,7 @@ void reaction_agent_named(struct quorum *quorum, uint32_t agent)
 {
     sessions_agent_named(quorum, agent);
     queues_agent_named(quorum, agent);
-    changes_agent_named(quorum, agent);
+    change_agent_named(quorum, agent);
 }
 
 bool reaction_agent_is_unknown(const struct quorum *quorum, uint32_t agent)
@@ -249,7 +249,7 @@ void reaction_listing_read(struct quorum *quorum, uint32_t voter, enum message_s
 {
     members_listing_read(quorum, voter, what, partition);
     if (members_status(quorum) == MESSAGE_STATUS_LEARNING && what == MESSAGE_SYNC_REGISTERS) {
-        changes_listing_read(quorum, partition);
+        change_listing_read(quorum, partition);
     }
 }
 
@@ -265,7 +265,7 @@ void reaction_follow(struct quorum *quorum, const struct succession *succession)
     ballots_follow(quorum);
     queues_follow(quorum, succession);
     sync_follow(quorum);
-    changes_follow(quorum);
+    change_follow(quorum);
     bounds_follow(quorum);
 }
 
@@ -276,12 +276,12 @@ bool reaction_is_changing(const struct quorum *quorum)
 
 void reaction_mark_seen(struct quorum *quorum, uint32_t voter, const struct message_session *mark)
 {
-    changes_mark_seen(quorum, voter, mark);
+    change_mark_seen(quorum, voter, mark);
 }
 
 void reaction_marks_read(struct quorum *quorum, uint32_t voter)
 {
-    changes_marks_read(quorum, voter);
+    change_marks_read(quorum, voter);
 }
 
 void reaction_majority_found(struct quorum *quorum)
@@ -325,7 +325,7 @@ bool quorum_load_voters(struct quorum *quorum, const struct message_voters *vote
 bool quorum_load_change(struct quorum *quorum, const struct quorum_change *change)
 {
     HF_CHECK(!step_started(quorum));
-    return changes_load(quorum, change);
+    return change_load(quorum, change);
 }
 
 bool quorum_load_member(struct quorum *quorum, const struct quorum_member *member)
@@ -465,7 +465,7 @@ static void receive(struct quorum *quorum, const struct message *message)
     }
     members_learn(quorum, message);
     members_compare(quorum, message);
-    changes_note(quorum, message);
+    change_note(quorum, message);
     if (!members_admit(quorum, message)) {
         return;
     }
@@ -525,7 +525,7 @@ static void receive(struct quorum *quorum, const struct message *message)
         break;
     case MESSAGE_MARKED:
         sessions_marked(quorum, message);
-        changes_marked(quorum, message);
+        change_marked(quorum, message);
         break;
     case MESSAGE_SYNC:
         if (members_votes(quorum)) {
@@ -537,28 +537,28 @@ static void receive(struct quorum *quorum, const struct message *message)
         break;
     case MESSAGE_HEARTBEAT:
         voters_receive(quorum, message);
-        changes_heartbeat(quorum, message);
+        change_heartbeat(quorum, message);
         break;
     case MESSAGE_CHANGE_PREPARE:
-        changes_prepare(quorum, message);
+        change_prepare(quorum, message);
         break;
     case MESSAGE_CHANGE_PROMISE:
-        changes_promise(quorum, message);
+        change_promise(quorum, message);
         break;
     case MESSAGE_CHANGE_ACCEPT:
-        changes_accept(quorum, message);
+        change_accept(quorum, message);
         break;
     case MESSAGE_CHANGE_ACCEPTED:
-        changes_accepted(quorum, message);
+        change_accepted(quorum, message);
         break;
     case MESSAGE_MEMBER:
-        changes_member(quorum, message);
+        change_member(quorum, message);
         break;
     case MESSAGE_LEARN:
-        changes_learn(quorum, message);
+        change_learn(quorum, message);
         break;
     case MESSAGE_LEARNED:
-        changes_learned(quorum, message);
+        change_learned(quorum, message);
         break;
     case MESSAGE_VOTERS:
         members_told(quorum, message);
@@ -588,7 +588,7 @@ static void tick(struct quorum *quorum)
     step_schedule(quorum, sync_tick(quorum));
     step_schedule(quorum, sessions_tick(quorum));
     step_schedule(quorum, queues_tick(quorum));
-    step_schedule(quorum, changes_tick(quorum));
+    step_schedule(quorum, change_tick(quorum));
 }
 
 /* Notes how long this process did not run although a tick was due. */
@@ -625,7 +625,7 @@ void quorum_step(struct quorum *quorum, const struct quorum_event *event, struct
     case QUORUM_ASTRAY: /* lock-delays counted so far may have been too short */
         sessions_refresh(quorum);
         sessions_count_anew(quorum);
-        changes_count_anew(quorum);
+        change_count_anew(quorum);
         break;
     case QUORUM_RESIGN:
         queues_resign(quorum);

@@ -40,7 +40,7 @@ struct quorum {
     struct queues *queues;
     struct sync *sync;
     struct members *members;
-    struct changes *changes;
+    struct change *changes;
     struct bounds *bounds;
 };
 

@@ -1,8 +1,8 @@
-/* Shared by changes.c, changes_complete.c and changes_learn.c. changes.c calls the other two. */
-#ifndef QUORUM_CHANGES_PRIVATE_H
-#define QUORUM_CHANGES_PRIVATE_H
+/* Shared by change.c, change_complete.c and change_learn.c. change.c calls the other two. */
+#ifndef QUORUM_CHANGE_PRIVATE_H
+#define QUORUM_CHANGE_PRIVATE_H
 
-#include "changes.h"
+#include "change.h"
 
 /* The change that this voter proposes. */
 struct proposal {
@@ -51,7 +51,7 @@ struct learning {
     struct message_partitions read;
 };
 
-struct changes {
+struct change {
     struct quorum_change row; /* the acceptor of the next number; number 0: it has nothing */
     struct proposal proposal;
     struct completion completion;
@@ -61,11 +61,11 @@ struct changes {
     uint32_t (*epochs)[MESSAGE_VOTERS_MAX];
 };
 
-/* ---- changes_complete.c ---- */
+/* ---- change_complete.c ---- */
 
 int64_t completion_tick(struct quorum *quorum);
 
-/* ---- changes_learn.c ---- */
+/* ---- change_learn.c ---- */
 
 /* Returns whether this store has copied all it needs to join by that record. */
 bool learning_is_ready(const struct quorum *quorum);

@@ -1,5 +1,5 @@
 /*
- * A store that learns, because its agent may become a voter. See changes.h.
+ * A store that learns, because its agent may become a voter. See change.h.
  *
  * It copies the registers and checkpoints of the voter that proposes, partition by partition, again
  * and again until it joins. It copies no marks: a voter marks a session only by its own clock
@@ -10,7 +10,7 @@
  */
 #include <string.h>
 
-#include "changes_private.h"
+#include "change_private.h"
 
 enum {
     REPORT_MS = 200,
@@ -24,7 +24,7 @@ bool learning_is_ready(const struct quorum *quorum)
            quorum->changes->learning.passes >= PASSES;
 }
 
-void changes_learn(struct quorum *quorum, const struct message *message)
+void change_learn(struct quorum *quorum, const struct message *message)
 {
     const struct message_told *told = &message->as.told;
     struct learning *learning = &quorum->changes->learning;
@@ -47,7 +47,7 @@ void changes_learn(struct quorum *quorum, const struct message *message)
     step_schedule(quorum, step_now_ns(quorum));
 }
 
-void changes_listing_read(struct quorum *quorum, uint32_t partition)
+void change_listing_read(struct quorum *quorum, uint32_t partition)
 {
     struct learning *learning = &quorum->changes->learning;
     if (learning->id == 0 || message_partition_has(&learning->read, partition)) {

@@ -11,16 +11,16 @@
  * Number n + 2 may begin when n + 1 is complete: a majority of n goes by n + 1, a session
  * time-to-live has passed since, every partition was prepared under n + 1 and all that a majority
  * of n held is at a majority of n + 1, and the marks of ended sessions are settled. Every voter
- * looks for that by itself (changes_complete.c).
+ * looks for that by itself (change_complete.c).
  *
- * A store that may join copies the registers first (changes_learn.c), and its answers count only
+ * A store that may join copies the registers first (change_learn.c), and its answers count only
  * when it goes by a record that names it (members.h).
  *
  * Invariants: what this acceptor promised and accepted is durable before it says so. No proposal
  * begins while the record is not complete. This voter proposes at most one change at a time.
  */
-#ifndef QUORUM_CHANGES_H
-#define QUORUM_CHANGES_H
+#ifndef QUORUM_CHANGE_H
+#define QUORUM_CHANGE_H
 
 #include "agents.h"
 #include "ballots.h"
@@ -31,41 +31,41 @@
 #include "sync.h"
 #include "voters.h"
 
-struct changes;
+struct change;
 
-struct changes *changes_lay_out(struct arena *arena, const struct quorum_limits *limits);
-bool changes_load(struct quorum *quorum, const struct quorum_change *row);
+struct change *change_lay_out(struct arena *arena, const struct quorum_limits *limits);
+bool change_load(struct quorum *quorum, const struct quorum_change *row);
 /* This agent goes by another record: whatever was under way for the number before is over. */
-void changes_follow(struct quorum *quorum);
+void change_follow(struct quorum *quorum);
 
 /* Notes that this index now belongs to another agent. */
-void changes_agent_named(struct quorum *quorum, uint32_t agent);
+void change_agent_named(struct quorum *quorum, uint32_t agent);
 
 /* ---- Events ---- */
 
 /* Handles an operator's request. */
-void changes_member(struct quorum *quorum, const struct message *message);
+void change_member(struct quorum *quorum, const struct message *message);
 /* Handle the messages of the record's register. */
-void changes_prepare(struct quorum *quorum, const struct message *message);
-void changes_promise(struct quorum *quorum, const struct message *message);
-void changes_accept(struct quorum *quorum, const struct message *message);
-void changes_accepted(struct quorum *quorum, const struct message *message);
+void change_prepare(struct quorum *quorum, const struct message *message);
+void change_promise(struct quorum *quorum, const struct message *message);
+void change_accept(struct quorum *quorum, const struct message *message);
+void change_accepted(struct quorum *quorum, const struct message *message);
 /* Handle LEARN and LEARNED. */
-void changes_learn(struct quorum *quorum, const struct message *message);
-void changes_learned(struct quorum *quorum, const struct message *message);
+void change_learn(struct quorum *quorum, const struct message *message);
+void change_learned(struct quorum *quorum, const struct message *message);
 /* Notes what any message shows: which version of the wire its sender speaks, and, if it waited for
  * the sender's disk, that the sender goes by the record that its header names. */
-void changes_note(struct quorum *quorum, const struct message *message);
+void change_note(struct quorum *quorum, const struct message *message);
 /* Note what a heartbeat and a MARKED say about the present number. */
-void changes_heartbeat(struct quorum *quorum, const struct message *message);
-void changes_marked(struct quorum *quorum, const struct message *message);
+void change_heartbeat(struct quorum *quorum, const struct message *message);
+void change_marked(struct quorum *quorum, const struct message *message);
 /* Notes a mark in another voter's list, and that the list was read to its end. */
-void changes_mark_seen(struct quorum *quorum, uint32_t voter, const struct message_session *mark);
-void changes_marks_read(struct quorum *quorum, uint32_t voter);
+void change_mark_seen(struct quorum *quorum, uint32_t voter, const struct message_session *mark);
+void change_marks_read(struct quorum *quorum, uint32_t voter);
 /* For a learner: notes that a partition was read. */
-void changes_listing_read(struct quorum *quorum, uint32_t partition);
+void change_listing_read(struct quorum *quorum, uint32_t partition);
 /* The clock was wrong: what was counted by it counts anew. */
-void changes_count_anew(struct quorum *quorum);
-int64_t changes_tick(struct quorum *quorum);
+void change_count_anew(struct quorum *quorum);
+int64_t change_tick(struct quorum *quorum);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * When a number is complete. See changes.h.
+ * When a number is complete. See change.h.
  *
  * Each voter looks for the following by itself, and begins anew when it restarts:
  *
@@ -17,7 +17,7 @@
  */
 #include <string.h>
 
-#include "changes_private.h"
+#include "change_private.h"
 #include "proto/check.h"
 #include "reactions.h"
 
@@ -62,7 +62,7 @@ static void note_version(struct quorum *quorum, const struct message *message)
     }
 }
 
-void changes_note(struct quorum *quorum, const struct message *message)
+void change_note(struct quorum *quorum, const struct message *message)
 {
     const struct message_voters *now = members_voters(quorum);
     struct completion *completion = &quorum->changes->completion;
@@ -83,7 +83,7 @@ void changes_note(struct quorum *quorum, const struct message *message)
     }
 }
 
-void changes_count_anew(struct quorum *quorum)
+void change_count_anew(struct quorum *quorum)
 {
     struct completion *completion = &quorum->changes->completion;
     if (completion->since_ns != 0) {
@@ -91,7 +91,7 @@ void changes_count_anew(struct quorum *quorum)
     }
 }
 
-void changes_heartbeat(struct quorum *quorum, const struct message *message)
+void change_heartbeat(struct quorum *quorum, const struct message *message)
 {
     struct completion *completion = &quorum->changes->completion;
     uint32_t voter = 0;
@@ -130,9 +130,9 @@ static void note_mark(struct quorum *quorum, uint32_t voter, const struct messag
     }
 }
 
-void changes_agent_named(struct quorum *quorum, uint32_t agent)
+void change_agent_named(struct quorum *quorum, uint32_t agent)
 {
-    struct changes *changes = quorum->changes;
+    struct change *changes = quorum->changes;
     changes->older_ns[agent] = 0;
     for (uint32_t voter = 0; voter < MESSAGE_VOTERS_MAX; voter++) {
         if (changes->epochs[agent][voter] != 0) {
@@ -142,12 +142,12 @@ void changes_agent_named(struct quorum *quorum, uint32_t agent)
     }
 }
 
-void changes_mark_seen(struct quorum *quorum, uint32_t voter, const struct message_session *mark)
+void change_mark_seen(struct quorum *quorum, uint32_t voter, const struct message_session *mark)
 {
     note_mark(quorum, voter, &mark->agent, mark->epoch);
 }
 
-void changes_marks_read(struct quorum *quorum, uint32_t voter)
+void change_marks_read(struct quorum *quorum, uint32_t voter)
 {
     struct completion *completion = &quorum->changes->completion;
     uint8_t bit = (uint8_t)(1u << voter);
@@ -157,7 +157,7 @@ void changes_marks_read(struct quorum *quorum, uint32_t voter)
     step_schedule(quorum, step_now_ns(quorum));
 }
 
-void changes_marked(struct quorum *quorum, const struct message *message)
+void change_marked(struct quorum *quorum, const struct message *message)
 {
     const struct message_session_answer *marked = &message->as.session_answer;
     uint32_t voter = 0;

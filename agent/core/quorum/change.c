@@ -1,16 +1,16 @@
 /*
- * The register of the next record of voters: acceptor and proposer. See changes.h.
+ * The register of the next record of voters: acceptor and proposer. See change.h.
  *
  * The rules that the code of this file keeps, as docs/PROTOCOL.md numbers them, are those of the
  * model tests/model/cell/members_record.pml: m1 (two majorities), m3 (one voter more or less), m7
  * (nothing begins before the number before is complete), m10 (a record that was read goes on), m11
  * (the newcomer accepts first) and m17 (no number of a ballot is used again).
  */
-#include "changes.h"
+#include "change.h"
 
 #include <string.h>
 
-#include "changes_private.h"
+#include "change_private.h"
 #include "proto/check.h"
 #include "reactions.h"
 
@@ -23,9 +23,9 @@ enum {
     OLDER_TTLS = 3,     /* for how many ttls an agent counts as one of an older version */
 };
 
-struct changes *changes_lay_out(struct arena *arena, const struct quorum_limits *limits)
+struct change *change_lay_out(struct arena *arena, const struct quorum_limits *limits)
 {
-    struct changes *changes = arena_take(arena, 1, sizeof(*changes));
+    struct change *changes = arena_take(arena, 1, sizeof(*changes));
     ARENA_TAKE(arena, changes, older_ns, limits->agents);
     ARENA_TAKE(arena, changes, epochs, limits->agents);
     return changes;
@@ -43,7 +43,7 @@ static bool ballot_fits(uint64_t ballot)
     return ballot < MESSAGE_BALLOT_LIMIT && (ballot == 0 || (ballot >> 16 != 0));
 }
 
-bool changes_load(struct quorum *quorum, const struct quorum_change *row)
+bool change_load(struct quorum *quorum, const struct quorum_change *row)
 {
     bool has = row->accepted != 0;
     if (row->number != members_voters(quorum)->number + 1) {
@@ -59,9 +59,9 @@ bool changes_load(struct quorum *quorum, const struct quorum_change *row)
     return true;
 }
 
-void changes_follow(struct quorum *quorum)
+void change_follow(struct quorum *quorum)
 {
-    struct changes *changes = quorum->changes;
+    struct change *changes = quorum->changes;
     struct proposal *proposal = &changes->proposal;
     memset(&changes->row, 0, sizeof(changes->row));
     memset(&changes->completion, 0, sizeof(changes->completion));
@@ -70,7 +70,7 @@ void changes_follow(struct quorum *quorum)
         memset(&changes->learning, 0, sizeof(changes->learning));
     }
     if (proposal->stage == MESSAGE_CHANGE_LEARNS || proposal->stage == MESSAGE_CHANGE_DECIDES) {
-        /* changes_accepted() sets CHOSEN if the record is this proposal's */
+        /* change_accepted() sets CHOSEN if the record is this proposal's */
         proposal->stage = MESSAGE_CHANGE_REFUSED;
         proposal->reason = MESSAGE_CHANGE_RIVAL;
     }
@@ -111,7 +111,7 @@ static struct message_change *answer(struct quorum *quorum, uint32_t voter, enum
     return out;
 }
 
-void changes_prepare(struct quorum *quorum, const struct message *message)
+void change_prepare(struct quorum *quorum, const struct message *message)
 {
     const struct message_change *asked = &message->as.change;
     uint32_t voter = 0;
@@ -173,7 +173,7 @@ static bool may_join(const struct quorum *quorum, const struct message_voters *r
            learning_is_ready(quorum);
 }
 
-void changes_accept(struct quorum *quorum, const struct message *message)
+void change_accept(struct quorum *quorum, const struct message *message)
 {
     const struct message_change *asked = &message->as.change;
     uint32_t voter = 0;
@@ -426,7 +426,7 @@ static void outbid(struct quorum *quorum, uint64_t higher)
             step_now_ns(quorum) + PAUSE_MIN_MS * MS_NS + (int64_t)(step_random(quorum) % range_ns));
 }
 
-void changes_promise(struct quorum *quorum, const struct message *message)
+void change_promise(struct quorum *quorum, const struct message *message)
 {
     const struct message_change *change = &message->as.change;
     struct proposal *proposal = &quorum->changes->proposal;
@@ -491,7 +491,7 @@ static void choose(struct quorum *quorum)
     }
 }
 
-void changes_accepted(struct quorum *quorum, const struct message *message)
+void change_accepted(struct quorum *quorum, const struct message *message)
 {
     const struct message_change *change = &message->as.change;
     struct proposal *proposal = &quorum->changes->proposal;
@@ -534,7 +534,7 @@ static void send_learn(struct quorum *quorum)
     wake_at(quorum, step_now_ns(quorum) + LEARN_MS * MS_NS);
 }
 
-void changes_learned(struct quorum *quorum, const struct message *message)
+void change_learned(struct quorum *quorum, const struct message *message)
 {
     const struct message_learned *learned = &message->as.learned;
     struct proposal *proposal = &quorum->changes->proposal;
@@ -596,7 +596,7 @@ static bool is_done(const struct quorum *quorum, const struct message_member_ask
     return asked->number != 0 && proposal.record.number == asked->number + 1 && is_wish(&proposal);
 }
 
-void changes_member(struct quorum *quorum, const struct message *message)
+void change_member(struct quorum *quorum, const struct message *message)
 {
     const struct message_member_asked *asked = &message->as.member;
     struct proposal *proposal = &quorum->changes->proposal;
@@ -670,7 +670,7 @@ static int64_t proposal_tick(struct quorum *quorum)
     return proposal->stage == MESSAGE_CHANGE_REFUSED ? NEVER : proposal->next_ns;
 }
 
-int64_t changes_tick(struct quorum *quorum)
+int64_t change_tick(struct quorum *quorum)
 {
     int64_t next_ns = proposal_tick(quorum);
     int64_t other_ns = completion_tick(quorum);
