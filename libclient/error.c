@@ -1,7 +1,7 @@
 /* The table of the texts of all error codes. */
 #include "client.h"
 
-_Static_assert(HFI_PROTOCOL_VERSION == 4, "the number stands in a text below");
+_Static_assert(HFI_PROTOCOL_VERSION == 5, "the number stands in a text below");
 
 struct error_text {
     int error;
@@ -23,7 +23,7 @@ static const struct error_text error_texts[] = {
     {HF_EINVAL, "an argument is out of its range, or options lack their size (HF_OPTIONS_INIT)"},
     {HF_ENAMETOOLONG, "the lock's name is longer than 255 bytes"},
     {HF_EFULL, "a table of the agent is full, or it has no disk or descriptors left"},
-    {HF_EVERSION, "the agent speaks another version of the socket's protocol, expected 4"},
+    {HF_EVERSION, "the agent speaks another version of the socket's protocol, expected 5"},
     {HF_EPROTO, "the agent's answer is malformed, or this process is in another time namespace"},
     {HF_ENOMEM, "out of memory or file descriptors"},
     {HF_ESTALE, "the sequencer's hold has ended"},

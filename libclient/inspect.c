@@ -10,6 +10,9 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
 
 /* One packet of an answer, and the values that the callback gets from the packet. A call allocates
  * one page and uses it for all packets. */
@@ -434,4 +437,63 @@ static void report_to_nobody(const struct hf_break_info *info, void *arg)
 HFI_PUBLIC int hf_break(hf_client *client, const char *name, unsigned flags)
 {
     return hf_break_report(client, name, flags, report_to_nobody, NULL);
+}
+
+/* Returns a number that no other change has; never 0. */
+static uint64_t change_id(void)
+{
+    uint64_t id = 0;
+    while (id == 0) {
+        if (getrandom(&id, sizeof(id), 0) != (ssize_t)sizeof(id)) {
+            id = ((uint64_t)getpid() << 32) ^ (uint64_t)time(NULL);
+        }
+    }
+    return id;
+}
+
+HFI_PUBLIC int hf_member(hf_client *client, struct hf_member_change *change, hf_member_fn *fn,
+                         void *arg)
+{
+    if (client == NULL || change == NULL || change->name == NULL || fn == NULL) {
+        return failure(
+            client, HF_EINVAL,
+            "a pointer is NULL, expected a client, a change with a name, and a function");
+    }
+    const char *address = change->address != NULL ? change->address : "";
+    size_t size = strlen(change->name);
+    if (!hfi_label_check(change->name, size)) {
+        return failure(client, HF_EINVAL,
+                       "the agent's name is \"%.64s\", expected 1 to 32 of [a-z0-9_-]",
+                       change->name);
+    }
+    bool removes = change->act == HF_MEMBER_REMOVE;
+    if (change->act < HF_MEMBER_ADD || change->act > HF_MEMBER_MOVE ||
+        removes != (address[0] == '\0')) {
+        return failure(client, HF_EINVAL,
+                       "expected HF_MEMBER_REMOVE without an address, or HF_MEMBER_ADD or "
+                       "HF_MEMBER_MOVE with one");
+    }
+    change->id = change->id != 0 ? change->id : change_id();
+    struct hfi_frame frame = {.kind = HFI_FRAME_MEMBER,
+                              .member = {.act = (uint32_t)change->act,
+                                         .number = change->number,
+                                         .id = change->id,
+                                         .name = text_of(change->name, size),
+                                         .address = text_of(address, strlen(address))}};
+    struct hfi_listed_cursor cursor;
+    struct page *page;
+    int error = page_ask(client, HFI_FRAME_MEMBERED, &frame, &cursor, &page);
+    if (error == 0 && frame.kind != HFI_FRAME_MEMBERED) {
+        error = HF_EPROTO;
+    } else if (error == 0) {
+        change->number = frame.membered.number;
+        const struct hf_member_info info = {.stage = (enum hf_member_stage)frame.membered.stage,
+                                            .reason = (enum hf_member_reason)frame.membered.reason,
+                                            .subject = page_string(page, frame.membered.subject),
+                                            .done = frame.membered.done,
+                                            .total = frame.membered.total};
+        fn(&info, arg);
+    }
+    free(page);
+    return error == 0 ? 0 : failure_ask(client, error, "change the voter", change->name);
 }

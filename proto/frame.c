@@ -122,6 +122,23 @@ static const struct hfi_field broken_fields[] = {
     HFI_INTEGER(hfi_broken_frame, silent_count, 0, HFI_FRAME_BROKEN_SILENT_MAX),
 };
 
+static const struct hfi_field member_fields[] = {
+    HFI_INTEGER(hfi_member_frame, act, HF_MEMBER_ADD, HF_MEMBER_MOVE),
+    HFI_INTEGER(hfi_member_frame, number, 0, UINT32_MAX),
+    HFI_INTEGER(hfi_member_frame, id, 1, UINT64_MAX),
+    HFI_TEXT(hfi_member_frame, name, HFI_TEXT_LABEL),
+    HFI_TEXT(hfi_member_frame, address, HFI_TEXT_ADDRESS),
+};
+
+static const struct hfi_field membered_fields[] = {
+    HFI_INTEGER(hfi_membered_frame, stage, HF_MEMBER_REFUSED, HF_MEMBER_COMPLETE),
+    HFI_INTEGER(hfi_membered_frame, reason, 0, UINT8_MAX),
+    HFI_INTEGER(hfi_membered_frame, number, 0, UINT32_MAX),
+    HFI_INTEGER(hfi_membered_frame, done, 0, UINT32_MAX),
+    HFI_INTEGER(hfi_membered_frame, total, 0, UINT32_MAX),
+    HFI_TEXT(hfi_membered_frame, subject, HFI_TEXT_LABEL_OR_NONE),
+};
+
 static const struct hfi_field stated_fields[] = {
     HFI_TEXT(hfi_stated, agent, HFI_TEXT_LABEL),
     HFI_TEXT(hfi_stated, cell, HFI_TEXT_LABEL),
@@ -181,6 +198,7 @@ static const struct frame_schema schemas[] = {
     {HFI_FRAME_FACTS, "FACTS", .count = 0},
     {HFI_FRAME_RING, "RING", .count = 0, .numbering = UNASKED},
     {HFI_FRAME_UNWATCH, "UNWATCH", FIELDS(prefix_fields)},
+    {HFI_FRAME_MEMBER, "MEMBER", FIELDS(member_fields), BASE(member)},
     {HFI_FRAME_WELCOME, "WELCOME", FIELDS(welcome_fields), BASE(welcome), .versioned = true},
     {HFI_FRAME_REGION, "REGION", FIELDS(region_fields), BASE(region)},
     {HFI_FRAME_OPENED, "OPENED", FIELDS(opened_fields), BASE(opened)},
@@ -192,6 +210,7 @@ static const struct frame_schema schemas[] = {
     {HFI_FRAME_POKE, "POKE", .count = 0, .numbering = UNASKED},
     {HFI_FRAME_TOLD, "TOLD", .count = 0, .tail = TAIL_FACTS},
     {HFI_FRAME_BROKEN, "BROKEN", FIELDS(broken_fields), BASE(broken), .tail = TAIL_BROKEN},
+    {HFI_FRAME_MEMBERED, "MEMBERED", FIELDS(membered_fields), BASE(membered)},
 };
 
 static const struct frame_schema *schema_of(uint64_t kind)

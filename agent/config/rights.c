@@ -1,7 +1,8 @@
 /*
  * The users and groups that the configuration means, and the rights of each: see config.h. Root and
- * admins may do everything. If a namespace has users or groups of its own, the users and groups of
- * [agent] have no rights there.
+ * admins may do everything in their namespaces. Root and the admins of [agent] may also change the
+ * voters. If a namespace has users or groups of its own, the users and groups of [agent] have no
+ * rights there.
  */
 #include "config/config.h"
 
@@ -79,8 +80,11 @@ uint8_t config_rights(const struct config *config, uint32_t space, uid_t own,
                       const struct config_user *user)
 {
     const struct config_access *access = &config->namespaces[space].access;
-    if (user->uid == 0 || (config->dev && user->uid == own) || is_admin(access, user) ||
+    if (user->uid == 0 || (config->dev && user->uid == own) ||
         is_admin(&config->everywhere, user)) {
+        return HOST_MAY_USE | HOST_MAY_ADMIN | HOST_MAY_CHANGE_VOTERS;
+    }
+    if (is_admin(access, user)) {
         return HOST_MAY_USE | HOST_MAY_ADMIN;
     }
     const struct config_access *usage = access->limited ? access : &config->everywhere;

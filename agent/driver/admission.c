@@ -17,10 +17,37 @@ static bool is_anyones(enum message_kind kind)
     case MESSAGE_BROKEN:
     case MESSAGE_CHECK:
     case MESSAGE_CHECKED:
+    case MESSAGE_MEMBER:
+    case MESSAGE_ASK_VOTERS:
+    /* A learner is no voter yet. The quorum core knows who learns. */
+    case MESSAGE_SYNC:
+    case MESSAGE_LEARNED:
+    case MESSAGE_CHANGE_ACCEPTED:
         return true;
     default:
         return false;
     }
+}
+
+/* Returns whether the agent is a voter in the configuration of this one, which may be older than
+ * the record. Such an agent is believed about the record of voters only. */
+static bool is_written(const struct driver *driver, const struct message_agent *agent)
+{
+    for (uint32_t i = 0; i < driver->config.written_count; i++) {
+        if (same_agent(agent, &driver->config.written[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Returns whether a message of an agent that is no voter goes to the quorum core all the same,
+ * because its sender goes by another record, in which it may be a voter. The core acts on no such
+ * message: it tells the sender of its own record, or asks for the sender's. */
+static bool is_to_compare(const struct driver *driver, const struct message *message)
+{
+    return driver->config.quorum != NULL && message->number != 0 &&
+           message->number != driver->record.number && !message_is_for_host(message->kind);
 }
 
 /* Returns the agent for which a request is made; NULL if the message is not a request. */
@@ -72,6 +99,13 @@ bool driver_admits(struct driver *driver, const struct message *message)
     bool for_another = message->to.length > 0 && !driver_is_self(driver, &message->to);
     const struct message_agent *who = asker(message);
     if (!voter && !is_anyones(message->kind)) {
+        if (is_to_compare(driver, message) ||
+            (driver_is_of_record(message->kind) && is_written(driver, &message->from))) {
+            return true;
+        }
+        if (message->number != 0 && message->number != driver->record.number) {
+            return false; /* it was or will be a voter; nothing is wrong */
+        }
         log_refused(driver, message, "is of a kind that only a voter may send");
         return false;
     }

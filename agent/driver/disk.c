@@ -30,6 +30,7 @@ struct agent_disk {
     struct committer *committer; /* NULL: batches are written within the turn */
     uv_poll_t poll;
     bool may_write;                       /* set by disk_may_write() */
+    bool given_up;                        /* the committer could not be opened */
     const struct driver_batch *unwritten; /* the batch to write after the turn; NULL: none */
     int64_t begun_ns;                     /* when the batch that is being written began; 0: none
                                            * is */
@@ -118,18 +119,38 @@ static void on_done(uv_poll_t *poll, int status, int events)
     log_checkpoint(committer_idle_error(agent->disk->committer));
 }
 
-bool disk_open(struct agent *agent)
+static bool open_committer(struct agent *agent)
 {
     struct committer_config config = {
         .store = agent->store, .put = put_batch, .loop = agent_loop, .arg = agent};
-    struct agent_disk *disk = calloc(1, sizeof(*disk));
-    agent->disk = disk;
-    if (disk == NULL || agent->host_config.voter_count == 1) {
-        return disk != NULL;
-    }
+    struct agent_disk *disk = agent->disk;
     disk->committer = committer_open(&config);
     return disk->committer != NULL &&
            agent_poll(agent, &disk->poll, committer_fd(disk->committer), on_done);
+}
+
+bool disk_open(struct agent *agent)
+{
+    agent->disk = calloc(1, sizeof(*agent->disk));
+    if (agent->disk == NULL || agent->host_config.voter_count == 1) {
+        return agent->disk != NULL;
+    }
+    return open_committer(agent);
+}
+
+/* Without a committer the agent goes on as before: it writes within the turn. */
+void disk_follow_record(struct agent *agent)
+{
+    struct agent_disk *disk = agent->disk;
+    if (disk->committer != NULL || disk->given_up || agent->host_config.voter_count == 1) {
+        return;
+    }
+    disk->given_up = !open_committer(agent);
+    if (disk->given_up) {
+        log_simple(LOG_LEVEL_WARN, "no_committer", strerror(errno));
+        committer_close(disk->committer);
+        disk->committer = NULL;
+    }
 }
 
 void disk_commit(void *arg, const struct driver_batch *batch)

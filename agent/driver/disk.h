@@ -29,6 +29,9 @@ bool disk_write(struct agent *agent) __attribute__((warn_unused_result));
 void disk_stand_by(struct agent *agent);
 /* Makes a checkpoint of the store if one is due. */
 void disk_idle(struct agent *agent);
+/* Called in each turn, when no batch is being written within the turn: opens the committer, when
+ * the only voter of a cell has become one of several. */
+void disk_follow_record(struct agent *agent);
 /* Called at the agent's end: writes the batches that are left, as far as possible. */
 void disk_settle(struct agent *agent);
 

@@ -99,7 +99,7 @@ uint64_t driver_draw(struct driver *driver)
 
 static void deliver_to_quorum(struct driver *driver, const struct message *message)
 {
-    if (driver->config.quorum == NULL) {
+    if (driver->config.quorum == NULL && !driver_is_of_record(message->kind)) {
         return;
     }
     void *item = fifo_push(&driver->quorum_inbox, message_size(message));
@@ -122,7 +122,7 @@ static void deliver_to_host(struct driver *driver, const struct message *message
 /* Gives the message to the core of this agent that handles messages of its kind. */
 static void deliver(struct driver *driver, const struct message *message)
 {
-    if (message_is_for_host(message->kind)) {
+    if (message_is_for_host(message->kind) && !driver_is_of_record(message->kind)) {
         deliver_to_host(driver, message);
     } else {
         deliver_to_quorum(driver, message);
@@ -256,8 +256,7 @@ static void take_send(struct driver *driver, struct action_send *send)
     }
 }
 
-/* Copies a message of the host core, or a message to pass on, with this agent's header. */
-static struct message *with_own_header(struct driver *driver, const struct message *message)
+struct message *driver_with_header(struct driver *driver, const struct message *message)
 {
     struct message *copy = &driver->request;
     size_t body_at = offsetof(struct message, as);
@@ -275,7 +274,7 @@ static struct message *with_own_header(struct driver *driver, const struct messa
 
 static void take_request(struct driver *driver, const struct host_send *send)
 {
-    struct message *message = with_own_header(driver, &send->message);
+    struct message *message = driver_with_header(driver, &send->message);
     if (send->to == HOST_TO_AGENT) {
         send_message(driver, &send->message.to, send->relay, message);
     } else if (send->to < driver->config.voter_count) {
@@ -471,6 +470,10 @@ void driver_drain(struct driver *driver)
                                                     * grow */
             fifo_drop(&driver->quorum_inbox);
             struct quorum_event event = {.kind = QUORUM_MESSAGE, .as.message = &driver->message};
+            if (driver->config.quorum == NULL) {
+                driver_record_message(driver, &driver->message);
+                continue;
+            }
             bool hello = driver->message.kind == MESSAGE_HELLO;
             uint32_t voter = hello ? driver_find_voter(driver, &driver->message.from) : 0;
             driver_step_quorum(driver, &event);
@@ -707,7 +710,7 @@ static void pass_on(struct driver *driver, const struct message *message)
     if (message->relayed || !message_is_relayed(message->kind)) {
         return;
     }
-    struct message *copy = with_own_header(driver, message);
+    struct message *copy = driver_with_header(driver, message);
     copy->to = message->to;
     copy->relayed = true;
     operations->send(operations->arg, &message->to, copy);
@@ -731,6 +734,9 @@ void driver_received(struct driver *driver, const struct message *message)
         !message_valid(message)) {
         return;
     }
+    if (driver->config.quorum == NULL && !driver->keeping) {
+        driver_compare_record(driver, message);
+    }
     if (!driver_admits(driver, message)) {
         return;
     }
@@ -743,7 +749,8 @@ void driver_received(struct driver *driver, const struct message *message)
         return;
     }
     learn_address(driver, message);
-    bool for_host = message_is_for_host(message->kind) && !is_of_session(message->kind);
+    bool for_host = message_is_for_host(message->kind) && !is_of_session(message->kind) &&
+                    !driver_is_of_record(message->kind);
     deliver_after(driver, for_host ? host_message_batch(driver, message->kind) : NULL, message);
     settle(driver);
 }
@@ -782,6 +789,9 @@ void driver_link(struct driver *driver, const struct message_agent *agent, bool 
                      &driver->quorum_actions);
         driver_take_actions(driver);
         driver_see_voters(driver);
+    }
+    if (up && driver->config.quorum == NULL && voter < driver->config.voter_count) {
+        driver_ask_voter(driver, agent);
     }
     if (up && driver->config.quorum != NULL) {
         struct quorum_event event = {.kind = QUORUM_REACHED, .as.reached = agent};

@@ -99,6 +99,10 @@ struct driver_operations {
     /* The agent goes by another record of voters now. May not call the driver. The record is valid
      * for the driver's life, and its contents until the next such call. */
     void (*record)(void *arg, const struct message_voters *record);
+    /* A voter asks this observer to learn, in order to become a voter: makes a quorum core that has
+     * got no event yet, and goes by the present record. Returns NULL if it cannot. NULL: this agent
+     * never becomes a voter. */
+    struct quorum *(*learn)(void *arg);
     /* Called when the session's state has changed; for display only. */
     void (*session)(void *arg, enum renewal_state state, uint32_t epoch);
     /* Called when a turn has lasted so long that it is a stall; for display only. Never called if
@@ -127,6 +131,13 @@ struct driver_config {
     /* The record of voters by which the agent goes at its start, and its voters. number 0: an agent
      * that knows no record, and whose voters do not change. */
     struct message_voters record;
+    /* The record is made from the configuration of an observer, and nothing durable: a voter may
+     * know another one of that number. */
+    bool record_unsure;
+    /* The voters in the configuration. An observer believes them, besides the voters of its record,
+     * when they tell it of another record. */
+    uint32_t written_count;
+    struct message_agent written[MESSAGE_VOTERS_MAX];
     uint32_t voter_count;
     struct message_agent voters[MESSAGE_VOTERS_MAX];
     struct message_rules rules; /* the rules of the cell, as configured here; voter_count 0: they

@@ -78,6 +78,8 @@ struct driver {
     int64_t voters_since_ns[MESSAGE_VOTERS_MAX];
     struct message_voters record; /* config.voters and the sets of voters above are those of it */
     bool record_new;              /* the host core does not go by `record` yet */
+    int64_t asked_ns;             /* when this observer last asked for a newer record; 0: never */
+    uint32_t asked_turn;          /* which voter it asks next */
     struct log_limits refusals;   /* limits the log lines of driver_admits() */
     /* A copy of the item or message that a step is reading. */
     struct inbox_item item;
@@ -116,6 +118,10 @@ void driver_step_quorum(struct driver *driver, struct quorum_event *event);
 
 /* Gives the cores all messages that wait for them, and the messages that result. */
 void driver_drain(struct driver *driver);
+
+/* Copies a message of the host core, or a message to pass on, with this agent's header. The copy is
+ * valid until the next call. */
+struct message *driver_with_header(struct driver *driver, const struct message *message);
 
 /* Carries out the actions of the quorum core or of the renewal, which are in quorum_actions. */
 void driver_take_actions(struct driver *driver);
@@ -202,6 +208,22 @@ void driver_note_status(struct driver *driver, uint32_t voter);
 void driver_take_answer(struct driver *driver, const struct message *message);
 
 /* ---- record.c ---- */
+
+/* Returns whether messages of this kind are about the record of voters. They go to the quorum core,
+ * or to driver_record_message() if this agent has none. */
+static inline bool driver_is_of_record(enum message_kind kind)
+{
+    return kind == MESSAGE_VOTERS || kind == MESSAGE_ASK_VOTERS || kind == MESSAGE_LEARN;
+}
+
+/* For an agent without a quorum core: handles a message about the record of voters. */
+void driver_record_message(struct driver *driver, const struct message *message);
+/* For an agent without a quorum core: asks for a newer record if the message's sender goes by
+ * one. */
+void driver_compare_record(struct driver *driver, const struct message *message);
+/* For an agent without a quorum core that is not sure of its record: asks that voter, to which the
+ * connection was made. */
+void driver_ask_voter(struct driver *driver, const struct message_agent *voter);
 
 /* Goes by that record of voters from now on, with everything that is kept by a voter's index. Does
  * nothing if the record is not newer than the present one. The host core learns of it before its

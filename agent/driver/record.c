@@ -11,6 +11,19 @@
 #include "driver/private.h"
 #include "proto/check.h"
 
+enum { ASK_PAUSE_MS = 100 };
+
+static const int64_t ms_ns = 1000000;
+
+/* Returns whether this agent has to go by that record from now on. */
+static bool is_newer(const struct driver *driver, const struct message_voters *record)
+{
+    const struct message_voters *here = &driver->record;
+    return record->number > here->number ||
+           (driver->config.record_unsure && record->number == here->number &&
+            message_voters_digest(record) != message_voters_digest(here));
+}
+
 /* Moves the sets of voters, and what is kept for each voter. A new voter counts as one that can be
  * reached, until it has had a session_ttl to answer. */
 static void move_voters(struct driver *driver, const struct succession *succession)
@@ -59,16 +72,26 @@ static void see_clock(struct driver *driver)
     }
 }
 
-void driver_take_record(struct driver *driver, const struct message_voters *record)
+static void show_record(struct driver *driver)
 {
     const struct driver_operations *operations = &driver->config.operations;
-    struct succession succession;
-    if (record->number == driver->record.number) {
-        driver->record.complete = driver->record.complete || record->complete;
+    if (operations->record != NULL) {
+        operations->record(operations->arg, &driver->record);
     }
-    if (record->number <= driver->record.number) {
+}
+
+void driver_take_record(struct driver *driver, const struct message_voters *record)
+{
+    struct succession succession;
+    if (!is_newer(driver, record)) {
+        if (record->number == driver->record.number && record->complete &&
+            !driver->record.complete) {
+            driver->record.complete = true;
+            show_record(driver);
+        }
         return;
     }
+    driver->config.record_unsure = false;
     HF_CHECK(record->count > 0);
     succession_make(&succession, driver->config.voters, driver->config.voter_count, record);
     move_voters(driver, &succession);
@@ -80,9 +103,124 @@ void driver_take_record(struct driver *driver, const struct message_voters *reco
     if (driver->started) {
         see_clock(driver);
     }
-    if (operations->record != NULL) {
-        operations->record(operations->arg, &driver->record);
-    }
+    show_record(driver);
     driver_gossip_record(driver, &succession);
     driver_see_voters(driver);
+}
+
+/* ---- an agent without a quorum core ---- */
+
+static void send_to(struct driver *driver, const struct message_agent *to,
+                    const struct message *message)
+{
+    const struct driver_operations *operations = &driver->config.operations;
+    operations->send(operations->arg, to, driver_with_header(driver, message));
+}
+
+static void ask(struct driver *driver, const struct message_agent *voter)
+{
+    struct message message;
+    message_zero(&message);
+    message.kind = MESSAGE_ASK_VOTERS;
+    message.as.ask_voters.number = driver->record.number;
+    send_to(driver, voter, &message);
+}
+
+void driver_ask_voter(struct driver *driver, const struct message_agent *voter)
+{
+    if (driver->config.record_unsure) {
+        ask(driver, voter);
+    }
+}
+
+/* The sender may be a voter that this agent does not know, and has no connection to. So a voter of
+ * the present record is asked too. */
+void driver_compare_record(struct driver *driver, const struct message *message)
+{
+    struct driver_config *config = &driver->config;
+    bool known = driver_find_voter(driver, &message->from) < config->voter_count;
+    bool same = message->number == driver->record.number &&
+                message->digest == message_voters_digest(&driver->record);
+    if (driver->record.number == 0 || message->number == 0) {
+        return;
+    }
+    if (same) {
+        config->record_unsure = config->record_unsure && !known;
+        return;
+    }
+    bool newer = message->number > driver->record.number ||
+                 (config->record_unsure && message->number == driver->record.number);
+    int64_t now_ns = driver_clock_ns(driver);
+    if (!newer || (driver->asked_ns != 0 && now_ns - driver->asked_ns < ASK_PAUSE_MS * ms_ns)) {
+        return;
+    }
+    driver->asked_ns = now_ns;
+    ask(driver, &message->from);
+    if (!known) {
+        ask(driver, &config->voters[driver->asked_turn++ % config->voter_count]);
+    }
+}
+
+/* Makes the record durable, and goes by it. */
+static void learn_record(struct driver *driver, const struct message_voters *told)
+{
+    static const uint64_t no_id[2];
+    const struct message_voters *here = &driver->record;
+    bool other_cell = memcmp(here->cell_id, no_id, sizeof(no_id)) != 0 &&
+                      memcmp(here->cell_id, told->cell_id, sizeof(no_id)) != 0;
+    bool completes = told->number == here->number && told->complete && !here->complete;
+    if (other_cell || here->number == 0 || (!is_newer(driver, told) && !completes)) {
+        return;
+    }
+    struct action *action = &driver->quorum_actions.items[driver->quorum_actions.count++];
+    action->kind = ACTION_PERSIST_VOTERS;
+    message_voters_copy(&action->as.voters, told);
+    driver_take_record(driver, told);
+    driver_take_actions(driver);
+}
+
+/* Becomes a learner. The core gets what it would have got since its start. */
+static void learn(struct driver *driver, const struct message *message)
+{
+    struct driver_config *config = &driver->config;
+    int64_t now_ns = driver_clock_ns(driver);
+    struct quorum_event event = {.kind = QUORUM_START};
+    if (!message->as.told.learn || config->operations.learn == NULL) {
+        return;
+    }
+    config->quorum = config->operations.learn(config->operations.arg);
+    if (config->quorum == NULL) {
+        return;
+    }
+    if (driver->commit != 0) {
+        quorum_set_commit(config->quorum, driver->commit);
+    }
+    driver_step_quorum(driver, &event);
+    for (uint32_t i = 0; i < config->voter_count; i++) {
+        if (renewal_voter_up(config->renewal, i, now_ns)) {
+            event = (struct quorum_event){.kind = QUORUM_LINK, .as.link = {.voter = i, .up = true}};
+            driver_step_quorum(driver, &event);
+        }
+    }
+    event = (struct quorum_event){.kind = QUORUM_MESSAGE, .as.message = message};
+    driver_step_quorum(driver, &event);
+}
+
+void driver_record_message(struct driver *driver, const struct message *message)
+{
+    const struct message_told *told = &message->as.told;
+    if (message->kind == MESSAGE_ASK_VOTERS) {
+        if (driver->record.number > message->as.ask_voters.number) {
+            struct message answer;
+            message_zero(&answer);
+            answer.kind = MESSAGE_VOTERS;
+            message_voters_copy(&answer.as.told.voters, &driver->record);
+            send_to(driver, &message->from, &answer);
+        }
+        return;
+    }
+    learn_record(driver, &told->voters);
+    if (message->kind == MESSAGE_LEARN && !driver_has_failed(driver)) {
+        learn(driver, message);
+    }
 }

@@ -270,7 +270,7 @@ static void add_record(const struct agent *agent, struct hfi_facts_builder *buil
 
 static void add_store(const struct agent *agent, struct hfi_facts_builder *builder)
 {
-    if (agent->quorum != NULL) {
+    if (agent->host_config.self != HOST_OBSERVER && agent->quorum != NULL) {
         bool votes = quorum_voter_status(agent->quorum) == MESSAGE_STATUS_VOTING;
         add(builder, NULL, "votes", votes, judge_vote(agent));
     }

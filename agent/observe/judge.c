@@ -75,6 +75,7 @@ const char *judge_vote(const struct agent *agent)
         [MESSAGE_STATUS_OBSERVER] = "observer", [MESSAGE_STATUS_EMPTY] = "empty",
         [MESSAGE_STATUS_LISTED] = "listed",     [MESSAGE_STATUS_VOTING] = "voting",
         [MESSAGE_STATUS_REFUSED] = "refused",   [MESSAGE_STATUS_REJOINING] = "rejoining",
+        [MESSAGE_STATUS_RETIRED] = "retired",   [MESSAGE_STATUS_LEARNING] = "learning",
     };
     unsigned status = agent->quorum != NULL ? (unsigned)quorum_voter_status(agent->quorum)
                                             : MESSAGE_STATUS_OBSERVER;
@@ -87,7 +88,7 @@ static void collect_voters(const struct agent *agent, int64_t now_ns, struct jud
     const char *vote = judge_vote(agent);
     struct driver_voters voters;
     driver_voters(agent->driver, &voters);
-    if (agent->quorum != NULL && vote != NULL && strcmp(vote, "voting") != 0) {
+    if (config->self != HOST_OBSERVER && vote != NULL && strcmp(vote, "voting") != 0) {
         facts->not_vote = vote;
     }
     facts->voter_count = config->voter_count;

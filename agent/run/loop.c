@@ -266,6 +266,7 @@ void agent_turn_end(struct agent *agent)
     turns_part(&agent->loop->turns, TURN_END);
     driver_flush(agent->driver);
     peers_follow_record(agent);
+    disk_follow_record(agent);
     regions_see(agent);
     driver_flush(agent->driver);
     peers_flush(agent);
@@ -536,6 +537,7 @@ static bool make_driver(struct agent *agent)
                                                   .log = on_log,
                                                   .promise = on_promise,
                                                   .record = record_changed,
+                                                  .learn = agent_learn,
                                                   .session = on_session,
                                                   .stalled = on_stalled,
                                                   .lend = keeper_lend,
@@ -545,6 +547,11 @@ static bool make_driver(struct agent *agent)
                                                   .random = random_for_driver,
                                                   .arg = agent}};
     memcpy(config.voters, agent->host_config.voters, sizeof(config.voters));
+    config.record_unsure = record_is_unsure(agent);
+    for (uint32_t i = 0; i < agent->config.voter_count; i++) {
+        const char *name = agent->config.voters[i].name;
+        message_agent_set(&config.written[config.written_count++], name, strlen(name));
+    }
     agent->driver = driver_create(&config);
     return agent->driver != NULL;
 }

@@ -15,6 +15,7 @@ static void show(struct agent *agent)
     const struct message_voters *record = &agent->record;
     struct host_config *host = &agent->host_config;
     HF_CHECK(record->count > 0 && record->count <= MESSAGE_VOTERS_MAX);
+    host->voters_number = record->number;
     host->voter_count = record->count;
     host->self = HOST_OBSERVER;
     memset(agent->voter_names, 0, sizeof(agent->voter_names));
@@ -91,6 +92,7 @@ int record_begin(struct agent *agent)
     } else if (!found) {
         code = begin_from_file(agent);
     }
+    agent->record_known = found;
     if (code == AGENT_EXIT_OK) {
         show(agent);
     }
@@ -155,10 +157,30 @@ static void log_changed(const struct agent *agent)
     log_end(&line);
 }
 
+static void log_complete(const struct agent *agent)
+{
+    struct log_line line;
+    log_begin(&line, LOG_LEVEL_INFO, "voters_complete");
+    log_unsigned(&line, "number", agent->record.number);
+    log_text(&line, "text", "a voter that was removed may be switched off now");
+    log_end(&line);
+}
+
+bool record_is_unsure(const struct agent *agent)
+{
+    return !agent->record_known && agent->host_config.self == HOST_OBSERVER;
+}
+
 void record_changed(void *arg, const struct message_voters *record)
 {
     struct agent *agent = arg;
+    if (record->number == agent->record.number && agent->record_known) {
+        agent->record.complete = record->complete;
+        log_complete(agent);
+        return;
+    }
     message_voters_copy(&agent->record, record);
+    agent->record_known = true;
     show(agent);
     log_changed(agent);
     record_tell(agent);

@@ -26,6 +26,9 @@ void record_tell(const struct agent *agent);
  * should read to text, its lines separated by "; ". */
 bool record_differs(const struct agent *agent, char *text, size_t size);
 
+/* Returns whether the record is only that of an observer's configuration. */
+bool record_is_unsure(const struct agent *agent);
+
 /* For struct driver_operations; arg is the agent. */
 void record_changed(void *arg, const struct message_voters *record);
 

@@ -66,6 +66,7 @@ struct start {
     struct message_rules rules; /* the rules of the cell, as configured */
     struct hfi_kernel kernel;   /* the host core's calls of the kernel */
     uint64_t region_rows;       /* bit i: the store has a row for the region of namespace i */
+    bool has_voted;             /* the store has rows of a quorum core */
     bool strange_region;        /* the store has a row for a namespace that is not configured */
     uint32_t epoch;
     /* this start began the epoch, and no other agent and no client knows of it yet */
@@ -265,7 +266,8 @@ static void fill_quorum_config(const struct agent *agent, struct quorum_config *
         .limits = agent->config.profile->quorum,
         .membership = agent->meta.membership,
         .voter_count = host->voter_count,
-        .self = host->self,
+        .self = host->self == HOST_OBSERVER ? (uint32_t)QUORUM_NO_VOTER : host->self,
+        .name = host->agent,
         .rejoin = agent->meta.rejoin,
         .session_ttl_ns = host->session_ttl_ns,
         .grace_ns = host->grace_ns,
@@ -305,7 +307,7 @@ static bool map_gossip(struct agent *agent)
 static int map_cores(struct agent *agent)
 {
     struct quorum_config config;
-    bool voter = agent->host_config.self != HOST_OBSERVER;
+    bool voter = agent->host_config.self != HOST_OBSERVER || agent->start->has_voted;
     uint32_t name_count = registers_max(&agent->config);
     fill_quorum_config(agent, &config);
     const char *wrong = voter ? quorum_config_error(&config) : NULL;
@@ -386,6 +388,32 @@ static int make_cores(struct agent *agent)
     }
     quorum_set_commit(agent->quorum, agent->meta.commit);
     return AGENT_EXIT_OK;
+}
+
+struct quorum *agent_learn(void *arg)
+{
+    struct agent *agent = arg;
+    struct quorum_config config;
+    fill_quorum_config(agent, &config);
+    const char *wrong = quorum_config_error(&config);
+    if (wrong == NULL && map_block(&agent->start->quorum, quorum_size(&config.limits)) == NULL) {
+        wrong = "out of memory";
+    }
+    if (wrong != NULL) {
+        log_simple(LOG_LEVEL_ERROR, "cannot_learn", wrong);
+        return NULL;
+    }
+    agent->quorum = quorum_init(agent->start->quorum.memory, &config, agent->names);
+    if (!quorum_load_voters(agent->quorum, &agent->record)) {
+        log_simple(LOG_LEVEL_ERROR, "cannot_learn", "the record of voters does not fit");
+        unmap_block(&agent->start->quorum);
+        agent->quorum = NULL;
+        return NULL;
+    }
+    quorum_set_commit(agent->quorum, agent->meta.commit);
+    log_simple(LOG_LEVEL_INFO, "learning",
+               "a voter asks this host to become a voter: its store copies what the voters have");
+    return agent->quorum;
 }
 
 static void make_renewal(struct agent *agent)
@@ -813,6 +841,9 @@ int agent_prepare(struct agent *agent)
     }
     if (code == AGENT_EXIT_OK) {
         code = fill_host_config(agent);
+    }
+    if (code == AGENT_EXIT_OK && !store_has_voted(agent->store, &agent->start->has_voted)) {
+        code = fail(agent, AGENT_EXIT_SOFTWARE, "%s", store_error(agent->store));
     }
     if (code == AGENT_EXIT_OK) {
         fill_rules(agent);

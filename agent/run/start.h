@@ -32,6 +32,9 @@ bool agent_lock_socket_again(struct agent *agent) __attribute__((warn_unused_res
 uint32_t agent_epoch(const struct agent *agent);
 /* Logs how the session begins. why: why the previous session does not go on; NULL: it does. */
 void agent_log_start(const struct agent *agent, const char *why);
+/* For struct driver_operations: makes a quorum core that learns. arg is the agent, an observer
+ * whose store has nothing of a quorum core. Returns NULL if it cannot; the log says why. */
+struct quorum *agent_learn(void *arg);
 /* Returns the rules of the cell, as configured. */
 const struct message_rules *agent_rules(const struct agent *agent);
 /* Replaces this voter's store by an empty one that starts over (store_start_over()). kept

@@ -186,6 +186,71 @@ int hf_break(hf_client *client, const char *name, unsigned flags);
 int hf_break_report(hf_client *client, const char *name, unsigned flags, hf_break_fn *fn,
                     void *arg);
 
+/* What to change of the voters of the cell. */
+enum hf_member_act {
+    HF_MEMBER_ADD = 1, /* a host that runs an agent of the cell becomes a voter */
+    HF_MEMBER_REMOVE,  /* a voter becomes an observer, or was lost for good */
+    HF_MEMBER_MOVE,    /* a voter listens at another address */
+};
+
+/* How far a change of the voters has come. */
+enum hf_member_stage {
+    HF_MEMBER_REFUSED = 1, /* the change does not take place; `reason` says why */
+    HF_MEMBER_LEARNS,      /* the new voter copies the cell's state */
+    HF_MEMBER_DECIDES,     /* the voters decide about the change */
+    HF_MEMBER_CHOSEN,      /* the cell has changed, but the next change has to wait */
+    HF_MEMBER_COMPLETE,    /* a removed voter may be switched off */
+};
+
+/* Why a change is refused, or what it waits for. */
+enum hf_member_reason {
+    HF_MEMBER_NO_REASON = 0,
+    HF_MEMBER_NOT_VOTING, /* the voter that was asked does not vote */
+    HF_MEMBER_NUMBER,     /* the voters have changed meanwhile */
+    HF_MEMBER_INCOMPLETE, /* the change before this one is not complete */
+    HF_MEMBER_BUSY,       /* another change is under way */
+    HF_MEMBER_SILENT,     /* `subject` does not answer */
+    HF_MEMBER_OLDER,      /* `subject` runs a release that cannot change voters */
+    HF_MEMBER_IS_VOTER,   /* ADD: `subject` is a voter already */
+    HF_MEMBER_NO_VOTER,   /* REMOVE, MOVE: `subject` is no voter */
+    HF_MEMBER_MOST,       /* ADD: the cell has as many voters as a cell may have */
+    HF_MEMBER_LAST,       /* REMOVE: `subject` is the only voter */
+    HF_MEMBER_REJOINING,  /* `subject` starts over */
+    HF_MEMBER_RIVAL,      /* another change was decided in the place of this one */
+    HF_MEMBER_SAME,       /* MOVE: the voter has that address already */
+    HF_MEMBER_IDS,        /* ADD: the cell has used up the numbers of voters */
+};
+
+/* A change of the voters. The caller zeroes the struct, and sets act, name and address before the
+ * first call. The library sets id and number, so that later calls are about the same change. */
+struct hf_member_change {
+    enum hf_member_act act;
+    const char *name;    /* the agent to add, remove or move */
+    const char *address; /* of ADD and MOVE: where the agent listens; of REMOVE: NULL */
+    uint64_t id;
+    uint32_t number;
+    uint64_t reserved[6];
+};
+
+struct hf_member_info {
+    enum hf_member_stage stage;
+    enum hf_member_reason reason;
+    const char *subject; /* the agent that `reason` is about; NULL: none */
+    uint64_t done;       /* how much of the stage is done, of `total` */
+    uint64_t total;
+};
+
+typedef void hf_member_fn(const struct hf_member_info *info, void *arg);
+
+/*
+ * Begins a change of the voters, or asks how far it has come, and calls fn once with the answer. A
+ * program calls it again and again with the same struct until the stage is HF_MEMBER_COMPLETE or
+ * HF_MEMBER_REFUSED. Only root and the administrators in [agent] of this host's configuration may
+ * change the voters. HF_ETIMEDOUT means that no voter has answered within 2 s: call it again.
+ * HF_EACCES, HF_EINVAL, HF_EFULL, HF_ENOAGENT, HF_EPROTO, HF_ENOMEM, HF_EFORKED.
+ */
+int hf_member(hf_client *client, struct hf_member_change *change, hf_member_fn *fn, void *arg);
+
 #ifdef __cplusplus
 }
 #endif

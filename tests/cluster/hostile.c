@@ -255,9 +255,9 @@ START_TEST(another_protocol_version)
     } hellos[] = {
         {"\x97\x01\x07\x01\x05\x00\x00\xa5"
          "0.1.0",
-         13, "HELLO: found version 1 of the socket's protocol, expected 4"},
-        {"\x95\x01\x07\x05\xc0\x81\x01\x02", 8,
-         "HELLO: found version 5 of the socket's protocol, expected 4"},
+         13, "HELLO: found version 1 of the socket's protocol, expected 5"},
+        {"\x95\x01\x07\x06\xc0\x81\x01\x02", 8,
+         "HELLO: found version 6 of the socket's protocol, expected 5"},
         {"\x93\x01\x07\xce\xff\xff\xff\xff", 8, "HELLO: found version 4294967295 of"},
     };
     uint64_t request = 0;

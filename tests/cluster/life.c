@@ -573,7 +573,7 @@ START_TEST(clients_of_the_release_before)
                                          * as the previous release */
     agent_start(&agent);
     ck_assert_int_eq(actor_open(&holder, 1, "another", DELAY_MS), HF_EVERSION);
-    ck_assert(agent_logged(&agent, "found version 3 of the socket's protocol, expected 4"));
+    ck_assert(agent_logged(&agent, "found version 4 of the socket's protocol, expected 5"));
     ck_assert_int_gt(actor_remaining(&holder, 0), 0);
     atomic_store(&shared->older, false);
     actor_ready(&waiter, agent.socket);

@@ -34,18 +34,35 @@ static const struct {
     enum message_kind kind;
     const char *word;
 } words[] = {
-    {MESSAGE_PREPARE, "prepare"},     {MESSAGE_PROMISE, "promise"},
-    {MESSAGE_VALUE, "value"},         {MESSAGE_ACCEPT, "accept"},
-    {MESSAGE_ACCEPTED, "accepted"},   {MESSAGE_RENEW, "renew"},
-    {MESSAGE_ACQUIRE, "acquire"},     {MESSAGE_GIVE_BACK, "give-back"},
-    {MESSAGE_GRANT, "grant"},         {MESSAGE_RECALL, "recall"},
-    {MESSAGE_RENEW_ACK, "renew-ack"}, {MESSAGE_HEARTBEAT, "beat"},
-    {MESSAGE_HELLO_ACK, "hello-ack"}, {MESSAGE_CHECKPOINT, "checkpoint"},
-    {MESSAGE_AMEND, "amend"},         {MESSAGE_BREAK, "break"},
-    {MESSAGE_CHECK, "check"},         {MESSAGE_HELLO, "hello"},
-    {MESSAGE_POLLED, "polled"},       {MESSAGE_MARKED, "marked"},
-    {MESSAGE_SYNCED, "pulled"},       {MESSAGE_CHECKPOINTED, "checkpointed"},
+    {MESSAGE_PREPARE, "prepare"},
+    {MESSAGE_PROMISE, "promise"},
+    {MESSAGE_VALUE, "value"},
+    {MESSAGE_ACCEPT, "accept"},
+    {MESSAGE_ACCEPTED, "accepted"},
+    {MESSAGE_RENEW, "renew"},
+    {MESSAGE_ACQUIRE, "acquire"},
+    {MESSAGE_GIVE_BACK, "give-back"},
+    {MESSAGE_GRANT, "grant"},
+    {MESSAGE_RECALL, "recall"},
+    {MESSAGE_RENEW_ACK, "renew-ack"},
+    {MESSAGE_HEARTBEAT, "beat"},
+    {MESSAGE_HELLO_ACK, "hello-ack"},
+    {MESSAGE_CHECKPOINT, "checkpoint"},
+    {MESSAGE_AMEND, "amend"},
+    {MESSAGE_BREAK, "break"},
+    {MESSAGE_CHECK, "check"},
+    {MESSAGE_HELLO, "hello"},
+    {MESSAGE_POLLED, "polled"},
+    {MESSAGE_MARKED, "marked"},
+    {MESSAGE_SYNCED, "pulled"},
+    {MESSAGE_CHECKPOINTED, "checkpointed"},
     {MESSAGE_BROKEN, "broken"},
+    {MESSAGE_VOTERS, "voters"},
+    {MESSAGE_ASK_VOTERS, "ask-voters"},
+    {MESSAGE_LEARN, "learn"},
+    {MESSAGE_MEMBERED, "membered"},
+    {MESSAGE_MEMBER, "member"},
+    {MESSAGE_CHANGE_ACCEPTED, "change-accepted"},
 };
 
 const char *word_of(enum message_kind kind)
@@ -256,6 +273,7 @@ int64_t host_next_tick_ns(const struct host *host)
 }
 
 bool asks_only;
+bool unsure;
 bool decides_only;
 
 bool host_asks_only(const struct host *host, const struct message_name *name)
@@ -332,6 +350,14 @@ static void show_record(void *arg, const struct message_voters *record)
     shown_record = *record;
 }
 
+/* Makes the quorum core of an observer that learns. */
+static struct quorum *make_learner(void *arg)
+{
+    (void)arg;
+    note("learner");
+    return (struct quorum *)&now_ns;
+}
+
 static void session(void *arg, enum renewal_state state, uint32_t epoch)
 {
     (void)arg;
@@ -378,6 +404,7 @@ void make_driver(bool observer)
                                                   .log = take_log,
                                                   .promise = keep_promise,
                                                   .record = show_record,
+                                                  .learn = make_learner,
                                                   .session = session,
                                                   .now_ns = read_now,
                                                   .random = draw}};
@@ -386,6 +413,10 @@ void make_driver(bool observer)
         message_agent_set(&names[i], &letters[i], 1);
     }
     memcpy(config.voters, names, 3 * sizeof(names[0]));
+    message_voters_begin(&config.record, names, NULL, 3);
+    config.record_unsure = observer && unsure;
+    message_agent_set(&config.written[0], "x", 1);
+    config.written_count = 1;
     memcpy(renewal_config.voters, names, 3 * sizeof(names[0]));
     memset(&disk, 0, sizeof(disk));
     now_ns = 1000000000;
@@ -394,6 +425,8 @@ void make_driver(bool observer)
     config.self = names[observer ? 3 : 0];
     message_zero(&header);
     header.from = config.self;
+    header.number = 1;
+    header.digest = message_voters_digest(&config.record);
     free(renewal);
     renewal = renewal_init(malloc(renewal_size()), &renewal_config, &header);
     config.renewal = renewal;

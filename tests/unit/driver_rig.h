@@ -41,6 +41,8 @@ extern char reached[8];
 /* The answers of the fake cores to the driver. */
 extern enum message_voter_status status_of_b;
 extern bool asks_only;
+/* Whether the observer's record is only that of its configuration, which also has the voter x. */
+extern bool unsure;
 extern bool decides_only;
 
 enum { NO = ACTION_NO_RELAY };

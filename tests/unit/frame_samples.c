@@ -7,12 +7,12 @@
 #include <string.h>
 
 static const enum hfi_frame_kind kinds[SAMPLE_KINDS] = {
-    HFI_FRAME_HELLO,  HFI_FRAME_OPEN,   HFI_FRAME_SEAT,    HFI_FRAME_CLOSE,   HFI_FRAME_MAP,
-    HFI_FRAME_CHECK,  HFI_FRAME_LIST,   HFI_FRAME_SHOW,    HFI_FRAME_STATUS,  HFI_FRAME_BREAK,
-    HFI_FRAME_RECALL, HFI_FRAME_WATCH,  HFI_FRAME_EVENTS,  HFI_FRAME_BYE,     HFI_FRAME_RESUMED,
-    HFI_FRAME_FACTS,  HFI_FRAME_RING,   HFI_FRAME_UNWATCH, HFI_FRAME_WELCOME, HFI_FRAME_REGION,
-    HFI_FRAME_OPENED, HFI_FRAME_SEATED, HFI_FRAME_STATED,  HFI_FRAME_DONE,    HFI_FRAME_CHANGED,
-    HFI_FRAME_POKE,
+    HFI_FRAME_HELLO,   HFI_FRAME_OPEN,   HFI_FRAME_SEAT,     HFI_FRAME_CLOSE,  HFI_FRAME_MAP,
+    HFI_FRAME_CHECK,   HFI_FRAME_LIST,   HFI_FRAME_SHOW,     HFI_FRAME_STATUS, HFI_FRAME_BREAK,
+    HFI_FRAME_RECALL,  HFI_FRAME_WATCH,  HFI_FRAME_EVENTS,   HFI_FRAME_BYE,    HFI_FRAME_RESUMED,
+    HFI_FRAME_FACTS,   HFI_FRAME_RING,   HFI_FRAME_UNWATCH,  HFI_FRAME_MEMBER, HFI_FRAME_WELCOME,
+    HFI_FRAME_REGION,  HFI_FRAME_OPENED, HFI_FRAME_SEATED,   HFI_FRAME_STATED, HFI_FRAME_DONE,
+    HFI_FRAME_CHANGED, HFI_FRAME_POKE,   HFI_FRAME_MEMBERED,
 };
 
 enum { SLOT_TOP = (1 << 22) - 1, SEAT_TOP = (1 << 20) * HFI_BLOCK_SEATS - 1 };
@@ -127,6 +127,16 @@ void sample_small(size_t index, struct hfi_frame *out)
     case HFI_FRAME_DONE:
         out->error = -10;
         break;
+    case HFI_FRAME_MEMBER:
+        out->member = (struct hfi_member_frame){.act = 1,
+                                                .number = 2,
+                                                .id = 3,
+                                                .name = sample_text("d"),
+                                                .address = sample_text("tcp://d:1")};
+        break;
+    case HFI_FRAME_MEMBERED:
+        out->membered = (struct hfi_membered_frame){.stage = 1, .reason = 2, .number = 3};
+        break;
     case HFI_FRAME_STATUS:
     case HFI_FRAME_EVENTS:
     case HFI_FRAME_BYE:
@@ -196,6 +206,14 @@ void sample_large(size_t index, struct hfi_frame *out)
         break;
     case HFI_FRAME_SEAT:
         out->seat = (struct hfi_seat_frame){UINT32_MAX, HFI_SEAT_SHARED};
+        break;
+    case HFI_FRAME_MEMBER:
+        out->member = (struct hfi_member_frame){3, UINT32_MAX, UINT64_MAX, long_of(32),
+                                                long_of(127)};
+        break;
+    case HFI_FRAME_MEMBERED:
+        out->membered = (struct hfi_membered_frame){5,          255,        UINT32_MAX,
+                                                    UINT32_MAX, UINT32_MAX, long_of(32)};
         break;
     case HFI_FRAME_CLOSE:
         out->handle = UINT32_MAX;

@@ -535,7 +535,11 @@ static uint8_t rights(uint32_t space, uid_t uid, gid_t group)
     return config_rights(&config, space, 50, &user);
 }
 
-enum { USE = HOST_MAY_USE, ADMIN = HOST_MAY_USE | HOST_MAY_ADMIN };
+enum {
+    USE = HOST_MAY_USE,
+    ADMIN = HOST_MAY_USE | HOST_MAY_ADMIN,
+    CELL = ADMIN | HOST_MAY_CHANGE_VOTERS, /* an administrator of the cell */
+};
 
 START_TEST(who_may_do_what)
 {
@@ -544,15 +548,15 @@ START_TEST(who_may_do_what)
                                    "admins = 21, @2100\n"
                                    "[namespace.mine]\n"),
                      CONFIG_OK);
-    ck_assert_uint_eq(rights(0, 0, 1), ADMIN); /* root has all rights in every namespace */
-    ck_assert_uint_eq(rights(1, 0, 1), ADMIN);
+    ck_assert_uint_eq(rights(0, 0, 1), CELL); /* root has all rights in every namespace */
+    ck_assert_uint_eq(rights(1, 0, 1), CELL);
     ck_assert_uint_eq(rights(0, 50, 1), USE); /* the agent's own user is no administrator */
     ck_assert_uint_eq(rights(1, 50, 1), USE);
     /* `users` in [agent] applies to a namespace that has no `users` */
     ck_assert_uint_eq(rights(0, 10, 1), USE);
     ck_assert_uint_eq(rights(2, 10, 1), USE);
     ck_assert_uint_eq(rights(1, 10, 1), 0);
-    ck_assert_uint_eq(rights(1, 11, 1), ADMIN); /* `admins` in [agent] applies to every namespace */
+    ck_assert_uint_eq(rights(1, 11, 1), CELL); /* `admins` in [agent] applies to every namespace */
     ck_assert_uint_eq(rights(1, 20, 1), USE);
     ck_assert_uint_eq(rights(0, 20, 1), 0);
     ck_assert_uint_eq(rights(1, 99, 2000), USE);
@@ -601,7 +605,7 @@ START_TEST(names_that_nobody_has)
     ck_assert_uint_eq(rights(1, 71, 1), 0);
     ck_assert_uint_eq(rights(2, 70, 1), 0);
     ck_assert_uint_eq(rights(2, 1, 72), USE);
-    ck_assert_uint_eq(rights(0, 1, 73), ADMIN);
+    ck_assert_uint_eq(rights(0, 1, 73), CELL);
 }
 END_TEST
 
@@ -640,7 +644,7 @@ START_TEST(dev)
     ck_assert_str_eq(config.cell, "dev");
     ck_assert_int_eq(config.session_ttl_ns, 5000000000);
     ck_assert_int_eq(config.grace_ns, 5000000000);
-    ck_assert_uint_eq(rights(0, 50, 1), ADMIN);
+    ck_assert_uint_eq(rights(0, 50, 1), CELL);
     ck_assert_uint_eq(rights(0, 51, 1), 0);
     setenv("XDG_RUNTIME_DIR", "/run/user/7", 1);
     ck_assert_int_eq(config_dev(&config, NULL, NULL, error), CONFIG_OK);

@@ -159,6 +159,156 @@ START_TEST(a_clock_that_is_astray_counts_when_others_join)
 }
 END_TEST
 
+/* ---- an observer ---- */
+
+static struct message told;
+
+/* Fills in a message of that agent, which goes by the record of the voters in letters. */
+static void fill_told(enum message_kind kind, const char *from, uint32_t number,
+                      const char *letters)
+{
+    make_record(number, letters);
+    message_zero(&told);
+    told.kind = kind;
+    message_agent_set(&told.from, from, strlen(from));
+    told.number = number;
+    told.digest = message_voters_digest(&plan_record);
+    if (kind == MESSAGE_VOTERS || kind == MESSAGE_LEARN) {
+        message_voters_copy(&told.as.told.voters, &plan_record);
+    }
+}
+
+static void tell(enum message_kind kind, const char *from, uint32_t number, const char *letters)
+{
+    fill_told(kind, from, number, letters);
+    trace[0] = '\0';
+    driver_received(driver, &told);
+}
+
+static void be_observer(bool is_unsure)
+{
+    unsure = is_unsure;
+    tear_down();
+    make_driver(true);
+    unsure = false;
+}
+
+/* The record is a row of the store before this agent's next renewals are answered. */
+START_TEST(an_observer_goes_by_what_a_voter_tells)
+{
+    be_observer(false);
+    tell(MESSAGE_VOTERS, "b", 2, "abcd");
+    ck_assert_ptr_nonnull(strstr(trace, "record2:abcd"));
+    ck_assert_ptr_nonnull(strstr(trace, "d:renew"));
+    ck_assert_uint_eq(shown_record.number, 2);
+    driver_flush(driver);
+    now_ns += 100 * MS;
+    driver_flush(driver);
+    ck_assert_ptr_nonnull(strstr(trace, "flush"));
+    land(NULL);
+    tell(MESSAGE_VOTERS, "b", 2, "abcd");
+    ck_assert_str_eq(trace, "");
+    tell(MESSAGE_VOTERS, "b", 1, "abc");
+    ck_assert_str_eq(trace, "");
+    fill_told(MESSAGE_VOTERS, "b", 2, "abcd");
+    told.as.told.voters.complete = true;
+    driver_received(driver, &told);
+    ck_assert(shown_record.complete);
+}
+END_TEST
+
+START_TEST(an_observer_believes_voters_only)
+{
+    be_observer(false);
+    tell(MESSAGE_VOTERS, "p", 2, "op");
+    ck_assert_ptr_null(strstr(trace, "record2"));
+    tell(MESSAGE_VOTERS, "d", 2, "abcd"); /* a newcomer that this agent does not know */
+    ck_assert_ptr_null(strstr(trace, "record2"));
+    tell(MESSAGE_VOTERS, "x", 2, "abcx"); /* the configuration has it */
+    ck_assert_ptr_nonnull(strstr(trace, "record2:abcx"));
+}
+END_TEST
+
+START_TEST(an_observer_takes_no_other_cell)
+{
+    be_observer(false);
+    fill_told(MESSAGE_VOTERS, "b", 2, "abcd");
+    told.as.told.voters.cell_id[0] = 7;
+    driver_received(driver, &told);
+    ck_assert_uint_eq(shown_record.number, 2);
+    fill_told(MESSAGE_VOTERS, "b", 3, "abc");
+    told.as.told.voters.cell_id[0] = 8;
+    driver_received(driver, &told);
+    ck_assert_uint_eq(shown_record.number, 2);
+}
+END_TEST
+
+/* A header with a higher number makes the observer ask, at most every 100 ms. */
+START_TEST(an_observer_asks_for_a_newer_record)
+{
+    be_observer(false);
+    tell(MESSAGE_RECALL, "b", 2, "abcd");
+    ck_assert_str_eq(trace, "b:ask-voters host:recall");
+    tell(MESSAGE_RECALL, "b", 2, "abcd");
+    ck_assert_str_eq(trace, "host:recall");
+    now_ns += 100 * MS;
+    tell(MESSAGE_RECALL, "d", 2, "abcd"); /* a newcomer: a voter that is known is asked too */
+    ck_assert_str_eq(trace, "d:ask-voters a:ask-voters");
+    tell(MESSAGE_RECALL, "b", 1, "abc");
+    ck_assert_str_eq(trace, "host:recall");
+}
+END_TEST
+
+/* The configuration of a new host may have one voter of the cell only. */
+START_TEST(an_observer_that_knows_nothing_yet_asks)
+{
+    be_observer(true);
+    trace[0] = '\0';
+    driver_link(driver, &names[1], true);
+    ck_assert_ptr_nonnull(strstr(trace, "b:ask-voters"));
+    tell(MESSAGE_VOTERS, "b", 1, "abcdefg"); /* another record of number 1 */
+    ck_assert_ptr_nonnull(strstr(trace, "record1:abcdefg"));
+    tell(MESSAGE_VOTERS, "b", 1, "abc"); /* now it is sure */
+    ck_assert_str_eq(trace, "");
+}
+END_TEST
+
+START_TEST(an_observer_becomes_a_learner)
+{
+    be_observer(false);
+    fill_told(MESSAGE_LEARN, "b", 2, "abcd");
+    driver_received(driver, &told);
+    ck_assert_ptr_null(strstr(trace, "learner")); /* this one tells that it is none any more */
+    fill_told(MESSAGE_LEARN, "b", 2, "abcd");
+    told.as.told.learn = true;
+    trace[0] = '\0';
+    driver_received(driver, &told);
+    ck_assert_str_eq(trace, "learner own:learn");
+    tell(MESSAGE_LEARN, "b", 2, "abcd"); /* the core has it from now on */
+    ck_assert_str_eq(trace, "own:learn");
+    tell(MESSAGE_VOTERS, "b", 3, "abco");
+    ck_assert_str_eq(trace, "own:voters");
+}
+END_TEST
+
+/* Whoever goes by another record is not warned about. The quorum core compares. */
+START_TEST(who_goes_by_another_record_is_compared)
+{
+    tell(MESSAGE_HEARTBEAT, "d", 2, "abcd");
+    ck_assert_str_eq(trace, "");
+    tell(MESSAGE_PROMISE, "d", 2, "abcd");
+    ck_assert_str_eq(trace, "own:promise");
+    tell(MESSAGE_RECALL, "d", 2, "abcd");
+    ck_assert_str_eq(trace, "");
+    tell(MESSAGE_PROMISE, "d", 1, "abc");
+    ck_assert_str_eq(trace, "message_refused");
+    tell(MESSAGE_CHANGE_ACCEPTED, "d", 1, "abc");
+    ck_assert_str_eq(trace, "own:change-accepted");
+    tell(MESSAGE_MEMBERED, "b", 1, "abc");
+    ck_assert_str_eq(trace, "host:membered");
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("driver_record");
@@ -170,5 +320,12 @@ int main(void)
     tcase_add_test(tests, the_host_core_learns_of_the_record_first);
     tcase_add_test(tests, who_is_no_voter_any_more_is_refused);
     tcase_add_test(tests, a_clock_that_is_astray_counts_when_others_join);
+    tcase_add_test(tests, an_observer_goes_by_what_a_voter_tells);
+    tcase_add_test(tests, an_observer_believes_voters_only);
+    tcase_add_test(tests, an_observer_takes_no_other_cell);
+    tcase_add_test(tests, an_observer_asks_for_a_newer_record);
+    tcase_add_test(tests, an_observer_that_knows_nothing_yet_asks);
+    tcase_add_test(tests, an_observer_becomes_a_learner);
+    tcase_add_test(tests, who_goes_by_another_record_is_compared);
     return suite_main("driver_record", tests);
 }

@@ -48,7 +48,7 @@ static const struct {
     const unsigned char *bytes;
     size_t size;
 } golden[SAMPLE_KINDS + 2] = {
-    {BYTES("\x98\x01\x07\x04\xcd\x10\x92\x03\x63\xa5"
+    {BYTES("\x98\x01\x07\x05\xcd\x10\x92\x03\x63\xa5"
            "0.1.0\xaa"
            "sh -c make")},
     {BYTES("\x9b\x02\x07\x04\x0a\x0b\x0c\x0d\x0e\x0f\x10\xa4"
@@ -69,7 +69,9 @@ static const struct {
     {BYTES("\x92\x10\x07")},
     {BYTES("\x92\x11\x00")},
     {BYTES("\x93\x12\x07\xa1n")},
-    {BYTES("\x9c\x40\x07\x04\x05\x62\xc3\xcd\x01\x2c\xcd\x01\x2d\xcd\x01\x2e\xa3"
+    {BYTES("\x97\x13\x07\x01\x02\x03\xa1"
+           "d\xa9tcp://d:1")},
+    {BYTES("\x9c\x40\x07\x05\x05\x62\xc3\xcd\x01\x2c\xcd\x01\x2d\xcd\x01\x2e\xa3"
            "dev\xa6host-a"
            "\xd9\x20"
            "0123456789abcdef0123456789abcdef")},
@@ -86,6 +88,7 @@ static const struct {
     {BYTES("\x93\x46\x07\xf6")},
     {BYTES("\x93\x47\x00\xa1n")},
     {BYTES("\x92\x48\x00")},
+    {BYTES("\x98\x4b\x07\x01\x02\x03\x00\x00\xa0")},
     {BYTES("\x94\x44\x07\xc2\xdc\x00\x00")},
     {BYTES("\x94\x44\x07\xc2\xdc\x00\x01\x98\xa1n\x00\x00\xff\xa0\x00\xc2\x90")},
 };
@@ -316,12 +319,12 @@ struct wrong {
 
 static const struct wrong wrongs[] = {
     {HFI_FRAME_HELLO, P1(0), U, 0, "", "frame: field 0 (kind): found 0, expected integer 1..127"},
-    {HFI_FRAME_HELLO, P1(0), U, 19, "",
-     "frame: field 0 (kind): found 19, expected a kind of frame"},
+    {HFI_FRAME_HELLO, P1(0), U, 20, "",
+     "frame: field 0 (kind): found 20, expected a kind of frame"},
     {HFI_FRAME_HELLO, P1(0), U, 63, "",
      "frame: field 0 (kind): found 63, expected a kind of frame"},
-    {HFI_FRAME_HELLO, P1(0), U, 75, "",
-     "frame: field 0 (kind): found 75, expected a kind of frame"},
+    {HFI_FRAME_HELLO, P1(0), U, 76, "",
+     "frame: field 0 (kind): found 76, expected a kind of frame"},
     {HFI_FRAME_HELLO, P1(1), U, 0, "",
      "HELLO: field 1 (request): found 0, expected integer 1..18446744073709551615"},
     {HFI_FRAME_CHANGED, P1(1), U, 1, "",
@@ -716,16 +719,16 @@ START_TEST(test_other_version)
     static const unsigned char hello_1[] = "\x97\x01\x07\x01\xcd\x10\x92\x03\x63\xa5"
                                            "0.1.0"; /* as the first libraries sent it */
 
-    ck_assert_int_eq(decode("\x94\x01\x07\x05\x80", 5), 0);
+    ck_assert_int_eq(decode("\x94\x01\x07\x06\x80", 5), 0);
     ck_assert_int_eq(frame.kind, HFI_FRAME_HELLO);
     ck_assert_uint_eq(frame.request, 7);
-    ck_assert_uint_eq(frame.hello.version, 5);
+    ck_assert_uint_eq(frame.hello.version, 6);
     ck_assert_int_eq(frame.hello.pid, 0);
     ck_assert_int_eq(decode("\x93\x40\x07\x09", 4), 0);
     ck_assert_uint_eq(frame.welcome.version, 9);
     ck_assert_int_eq(decode(hello_1, sizeof hello_1 - 1), 0);
     ck_assert_uint_eq(frame.hello.version, 1);
-    ck_assert_int_eq(decode("\x93\x01\x07\x04", 4), -1);
+    ck_assert_int_eq(decode("\x93\x01\x07\x05", 4), -1);
     ck_assert_str_eq(error.text, "HELLO: found an array of 3, expected an array of 8");
     ck_assert_int_eq(decode("\x92\x01\x07", 3), -1);
 }
@@ -735,8 +738,8 @@ END_TEST
  * client and an old agent would refuse each other's frames as damaged. */
 START_TEST(test_a_change_moves_the_version)
 {
-    const int version = 4;
-    const uint64_t sum = UINT64_C(0xd74fdc47ac37948d);
+    const int version = 5;
+    const uint64_t sum = UINT64_C(0x87fe65a21e40178a);
     uint64_t found = HFI_REGION_VERSION;
 
     for (size_t index = 0; index < SAMPLE_COUNT; index++) {
@@ -756,7 +759,7 @@ END_TEST
 /* A HELLO of a client that sends no command line decodes with an empty one. */
 START_TEST(test_hello_command)
 {
-    static const unsigned char none[] = "\x98\x01\x07\x04\xcd\x10\x92\x03\x63\xa5"
+    static const unsigned char none[] = "\x98\x01\x07\x05\xcd\x10\x92\x03\x63\xa5"
                                         "0.1.0\xa0";
     size_t size = sizeof none - 1;
 
@@ -854,7 +857,7 @@ START_TEST(test_encoder_refuses)
     ck_assert_uint_eq(hfi_frame_encode(&frame, other, sizeof other), 0);
     frame.open.flags = 0;
     ck_assert_uint_gt(hfi_frame_encode(&frame, other, sizeof other), 0);
-    sample_large(22, &frame);
+    sample_large(23, &frame);
     ck_assert_int_eq(frame.kind, HFI_FRAME_STATED);
     frame.stated.voter_count = HFI_FRAME_VOTERS_MAX + 1;
     ck_assert_uint_eq(hfi_frame_encode(&frame, other, sizeof other), 0);

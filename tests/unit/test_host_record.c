@@ -158,6 +158,81 @@ START_TEST(from_one_voter_to_three_and_back)
 }
 END_TEST
 
+/* ---- an administrator changes the voters ---- */
+
+static struct hfi_frame member(uint32_t act, const char *name, const char *address)
+{
+    struct hfi_frame frame = {.kind = HFI_FRAME_MEMBER};
+    frame.member = (struct hfi_member_frame){.act = act,
+                                             .id = 4711,
+                                             .name = {name, (uint32_t)strlen(name)},
+                                             .address = {address, (uint32_t)strlen(address)}};
+    return frame;
+}
+
+static void answer(uint64_t id, enum message_change_stage stage, enum message_change_reason reason)
+{
+    struct message message = {.kind = MESSAGE_MEMBERED, .from = rig->config.voters[0]};
+    message.as.membered = (struct message_membered){
+        .agent = rig->config.agent, .request_id = id, .stage = stage, .reason = reason};
+    message.as.membered.done = 3;
+    message.as.membered.total = 257;
+    message_agent_set(&message.as.membered.subject, "host-d", 6);
+    rig_receive(rig, &message);
+}
+
+/* The client of the rig's own user may not: it needs the right in the cell. */
+START_TEST(a_change_goes_to_a_voter_and_its_answer_to_the_client)
+{
+    struct hfi_frame add = member(HF_MEMBER_ADD, "host-d", "tcp://10.0.0.4:7411");
+    const struct rig_reply *denied = rig_ask(rig, client, &add);
+    ck_assert_int_eq(denied->frame.error, HF_EACCES);
+    uint32_t governor = rig_connect(rig, HOST_MAY_USE | HOST_MAY_ADMIN | HOST_MAY_CHANGE_VOTERS);
+    set_up_voters(7, 6, 0); /* host-a does not answer */
+    ck_assert_ptr_null(rig_ask(rig, governor, &add));
+    const struct message *asked = rig_sent(rig, MESSAGE_MEMBER);
+    ck_assert_ptr_nonnull(asked);
+    ck_assert_uint_eq(cell_way()->to, 1);
+    ck_assert_int_eq(asked->as.member.act, MESSAGE_MEMBER_ADD);
+    ck_assert_uint_eq(asked->as.member.request_id, 4711);
+    ck_assert_mem_eq(asked->as.member.voter.text, "host-d", 6);
+    ck_assert_str_eq(asked->as.member.address, "tcp://10.0.0.4:7411");
+    answer(4712, MESSAGE_CHANGE_LEARNS, MESSAGE_CHANGE_NONE); /* of another change */
+    ck_assert_uint_eq(rig_count(rig, governor, HFI_FRAME_MEMBERED), 0);
+    answer(4711, MESSAGE_CHANGE_LEARNS, MESSAGE_CHANGE_NONE);
+    const struct hfi_membered_frame *membered =
+        &rig_find(rig, governor, HFI_FRAME_MEMBERED)->frame.membered;
+    ck_assert_uint_eq(membered->stage, HF_MEMBER_LEARNS);
+    ck_assert_uint_eq(membered->done, 3);
+    ck_assert_uint_eq(membered->total, 257);
+    ck_assert(is_text(&membered->subject, "host-d"));
+    answer(4711, MESSAGE_CHANGE_CHOSEN, MESSAGE_CHANGE_NONE); /* nobody waits for it */
+    ck_assert_uint_eq(rig_count(rig, governor, HFI_FRAME_MEMBERED), 1);
+}
+END_TEST
+
+/* A question is repeated, then put to other voters, and given up after two seconds. A voter that is
+ * to be removed is asked last. */
+START_TEST(a_change_that_nobody_answers_ends)
+{
+    uint32_t governor = rig_connect(rig, HOST_MAY_CHANGE_VOTERS);
+    struct hfi_frame remove = member(HF_MEMBER_REMOVE, "host-a", "");
+    set_up_voters(7, 7, 0);
+    ck_assert_ptr_null(rig_ask(rig, governor, &remove));
+    ck_assert_uint_eq(cell_way()->to, 1);
+    rig_pass(rig, 700 * RIG_MS);
+    ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_MEMBER), 3);
+    ck_assert_uint_eq(cell_way()->to, 2);
+    rig_pass(rig, 1500 * RIG_MS);
+    ck_assert_int_eq(rig_find(rig, governor, HFI_FRAME_DONE)->frame.error, HF_ETIMEDOUT);
+    uint32_t count = rig_sent_count(rig, MESSAGE_MEMBER);
+    rig_pass(rig, 3000 * RIG_MS);
+    ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_MEMBER), count);
+    remove = member(HF_MEMBER_REMOVE, "host-a", "tcp://10.0.0.1:7411");
+    ck_assert_int_eq(rig_ask(rig, governor, &remove)->frame.error, HF_EINVAL);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("host_record");
@@ -168,5 +243,7 @@ int main(void)
     tcase_add_test(tests, the_own_host_joins_and_is_removed);
     tcase_add_test(tests, a_voter_moves);
     tcase_add_test(tests, from_one_voter_to_three_and_back);
+    tcase_add_test(tests, a_change_goes_to_a_voter_and_its_answer_to_the_client);
+    tcase_add_test(tests, a_change_that_nobody_answers_ends);
     return suite_run(suite);
 }

@@ -98,7 +98,7 @@ START_TEST(a_failed_connect_names_the_socket)
     atomic_store(&agent.mood, MOOD_OLD);
     options.socket = agent.path;
     options.connect_timeout_ns = S;
-    FAILS(hf_connect(&options, &none), HF_EVERSION, "version", "expected 4");
+    FAILS(hf_connect(&options, &none), HF_EVERSION, "version", "expected 5");
     atomic_store(&agent.mood, MOOD_RUBBISH);
     FAILS(hf_connect(&options, &none), HF_EPROTO, "invalid frame");
     atomic_store(&agent.mood, MOOD_FULL);

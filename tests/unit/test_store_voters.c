@@ -170,28 +170,26 @@ START_TEST(an_open_batch_leaves_the_old_record)
 }
 END_TEST
 
+#define NO_ID "00000000000000000000000000000000"
 #define BEGIN "number=2 complete=1 act=add changed=host-a recoveries=0 "
-
-#define NOBODY "00000000000000000000000000000000" /* the id of no store, and of no cell */
 
 START_TEST(a_text_that_nobody_writes_is_refused)
 {
     static const char *const texts[] = {
         "",
         "number=2",
-        "number=2 complete=2 act=add changed=host-a recoveries=0 "
-        "cell_id=" NOBODY " next_ballot_id=2 voters=host-a 1 " NOBODY " -",
-        "number=0 complete=1 act=add changed=host-a recoveries=0 "
-        "cell_id=" NOBODY " next_ballot_id=2 voters=host-a 1 " NOBODY " -",
-        BEGIN "cell_id=0000000000000000000000000000000x next_ballot_id=2 voters=host-a 1 " NOBODY
+        "number=2 complete=2 act=add changed=host-a recoveries=0 cell_id=" NO_ID
+        " next_ballot_id=2 voters=host-a 1 " NO_ID " -",
+        "number=0 complete=1 act=add changed=host-a recoveries=0 cell_id=" NO_ID
+        " next_ballot_id=2 voters=host-a 1 " NO_ID " -",
+        "number=2 complete=1 act=swap changed=host-a recoveries=0 cell_id=" NO_ID
+        " next_ballot_id=2 voters=host-a 1 " NO_ID " -",
+        BEGIN "cell_id=x" NO_ID " next_ballot_id=2 voters=host-a 1 " NO_ID " -",
+        BEGIN "cell_id=" NO_ID " next_ballot_id=2 voters=",
+        BEGIN "cell_id=" NO_ID " next_ballot_id=2 voters=host-a 2 " NO_ID " -",
+        BEGIN "cell_id=" NO_ID " next_ballot_id=3 voters=host-b 1 " NO_ID " -, host-a 2 " NO_ID
               " -",
-        BEGIN "cell_id=" NOBODY " next_ballot_id=2 voters=",
-        BEGIN "cell_id=" NOBODY " next_ballot_id=2 voters=host-a 2 " NOBODY " -",
-        BEGIN "cell_id=" NOBODY " next_ballot_id=3 voters=host-b 1 " NOBODY " -, "
-              "host-a 2 " NOBODY " -",
-        BEGIN "cell_id=" NOBODY " next_ballot_id=3 voters=host-a 1 " NOBODY,
-        "number=2 complete=1 act=swap changed=host-a recoveries=0 "
-        "cell_id=" NOBODY " next_ballot_id=3 voters=host-a 1 " NOBODY " -",
+        BEGIN "cell_id=" NO_ID " next_ballot_id=3 voters=host-a 1 " NO_ID,
     };
     struct message_voters found;
     struct quorum_change change;

@@ -1,4 +1,5 @@
-/* Going by another record of voters: who learns of it, who votes under it, and what counts. */
+/* Going by another record of voters: who learns of it, who votes under it, and what counts. And how
+ * the voters are changed. */
 #include <check.h>
 #include <string.h>
 
@@ -245,6 +246,311 @@ START_TEST(empty_stores_begin_nothing)
 }
 END_TEST
 
+/* ---- Changes ---- */
+
+enum { ASKER = 7 };
+
+/* Sends a request of an operator on node ASKER to a voter. Returns the answer. */
+static struct message_membered ask_with(uint32_t to, uint64_t id, enum message_member_act act,
+                                        uint32_t voter, uint32_t number)
+{
+    struct message member = rig_message(rig, ASKER, MESSAGE_MEMBER);
+    struct message_member_asked *asked = &member.as.member;
+    member.number = rig_number(rig, to);
+    member.digest = message_voters_digest(quorum_voters(rig->nodes[to].quorum));
+    asked->agent = member.from;
+    asked->request_id = id;
+    asked->act = (uint8_t)act;
+    asked->voter = rig_name(voter);
+    asked->number = number;
+    if (act != MESSAGE_MEMBER_REMOVE) {
+        memcpy(asked->address, "tcp://new", sizeof("tcp://new"));
+    }
+    memset(&rig->nodes[ASKER].got[MESSAGE_MEMBERED], 0, sizeof(struct message));
+    rig_give(rig, to, &member);
+    rig_run(rig, 10);
+    return rig->nodes[ASKER].got[MESSAGE_MEMBERED].as.membered;
+}
+
+/* Asks for the change until it has reached that stage, or was refused. Returns the last answer. */
+static struct message_membered change(uint32_t to, enum message_member_act act, uint32_t voter,
+                                      enum message_change_stage stage)
+{
+    static uint64_t ids = 1000;
+    uint64_t id = ++ids;
+    uint32_t number = rig_number(rig, to);
+    struct message_membered answer = {0};
+    for (uint32_t i = 0; i < 200; i++) {
+        answer = ask_with(to, id, act, voter, number);
+        if (answer.stage >= stage || answer.stage == MESSAGE_CHANGE_REFUSED) {
+            break;
+        }
+        rig_run(rig, 100);
+    }
+    return answer;
+}
+
+static void expect_complete(uint32_t to, enum message_member_act act, uint32_t voter)
+{
+    uint32_t number = rig_number(rig, to) + 1;
+    struct message_membered answer = change(to, act, voter, MESSAGE_CHANGE_COMPLETE);
+    ck_assert_msg(answer.stage == MESSAGE_CHANGE_COMPLETE, "act %d of %u: stage %u, reason %u", act,
+                  voter, answer.stage, answer.reason);
+    ck_assert_uint_eq(answer.number, number);
+    rig_run(rig, 300);
+}
+
+/* Expects that exactly these nodes vote, all under that number, and coordinate everything. */
+static void expect_voters(uint32_t mask, uint32_t number)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < RIG_NODES; i++) {
+        bool votes = rig->nodes[i].quorum != NULL && rig_status(rig, i) == MESSAGE_STATUS_VOTING;
+        ck_assert_msg(votes == ((mask >> i & 1) != 0), "node %u", i);
+        count += votes;
+        if (votes) {
+            ck_assert_uint_eq(rig_number(rig, i), number);
+            ck_assert_uint_eq(quorum_voters(rig->nodes[i].quorum)->count,
+                              (uint32_t)__builtin_popcount(mask));
+            ck_assert(rig->nodes[i].disk.voters.complete);
+        }
+    }
+    ck_assert_uint_eq(coordinated(mask), MESSAGE_PARTITIONS);
+    ck_assert_uint_gt(count, 0);
+}
+
+START_TEST(a_move_takes_a_number)
+{
+    begin(3, 11);
+    expect_complete(1, MESSAGE_MEMBER_MOVE, 2);
+    expect_voters(7, 2);
+    for (uint32_t i = 0; i < 3; i++) {
+        ck_assert_str_eq(rig->nodes[i].disk.voters.of[2].address, "tcp://new");
+        ck_assert_str_eq(rig->nodes[i].disk.voters.of[1].address, "tcp://host-b");
+        ck_assert(rig->nodes[i].disk.voters.cell_id[1] != 0);
+        ck_assert_mem_eq(rig->nodes[i].disk.voters.cell_id, rig->nodes[0].disk.voters.cell_id, 16);
+    }
+    expect_complete(0, MESSAGE_MEMBER_MOVE, 1);
+    expect_voters(7, 3);
+    /* repeated to a voter that did not propose it */
+    ck_assert_int_eq(ask_with(2, 99, MESSAGE_MEMBER_MOVE, 1, 2).stage, MESSAGE_CHANGE_COMPLETE);
+}
+END_TEST
+
+START_TEST(voters_come_and_go)
+{
+    begin(3, 12);
+    rig_start(rig, 3);
+    expect_complete(0, MESSAGE_MEMBER_ADD, 3);
+    expect_voters(15, 2);
+    ck_assert_uint_eq(rig->nodes[3].disk.voters.of[3].ballot_id, 4);
+    expect_complete(3, MESSAGE_MEMBER_REMOVE, 0);
+    expect_voters(14, 3);
+    ck_assert_int_eq(rig_status(rig, 0), MESSAGE_STATUS_RETIRED);
+    /* the removed one comes back with a new store, under a new number in ballots */
+    rig_kill(rig, 0);
+    memset(&rig->nodes[0].disk, 0, sizeof(rig->nodes[0].disk));
+    rig->nodes[0].disk.store_id = 500;
+    rig->nodes[0].disk.commits = 1;
+    rig->nodes[0].disk.voters = rig->nodes[1].disk.voters;
+    rig_start(rig, 0);
+    expect_complete(1, MESSAGE_MEMBER_ADD, 0);
+    expect_voters(15, 4);
+    ck_assert_uint_eq(rig->nodes[1].disk.voters.of[0].ballot_id, 5);
+}
+END_TEST
+
+/* One voter has shortcuts that end when there are two, and come back. */
+START_TEST(one_two_three_and_back)
+{
+    begin(1, 13);
+    rig_start(rig, 1);
+    expect_complete(0, MESSAGE_MEMBER_ADD, 1);
+    expect_voters(3, 2);
+    rig_start(rig, 2);
+    expect_complete(1, MESSAGE_MEMBER_ADD, 2);
+    expect_voters(7, 3);
+    expect_complete(2, MESSAGE_MEMBER_REMOVE, 0);
+    expect_voters(6, 4);
+    expect_complete(2, MESSAGE_MEMBER_REMOVE, 1);
+    expect_voters(4, 5);
+    rig_kill(rig, 2);
+    rig_start(rig, 2);
+    rig_run(rig, 500);
+    expect_voters(4, 5);
+}
+END_TEST
+
+START_TEST(what_is_refused)
+{
+    begin(3, 14);
+    ck_assert_int_eq(ask_with(0, 1, MESSAGE_MEMBER_ADD, 1, 1).reason, MESSAGE_CHANGE_IS_VOTER);
+    ck_assert_int_eq(ask_with(0, 2, MESSAGE_MEMBER_REMOVE, 4, 1).reason, MESSAGE_CHANGE_NO_VOTER);
+    ck_assert_int_eq(ask_with(0, 3, MESSAGE_MEMBER_MOVE, 4, 1).reason, MESSAGE_CHANGE_NO_VOTER);
+    ck_assert_int_eq(ask_with(0, 4, MESSAGE_MEMBER_REMOVE, 1, 2).reason, MESSAGE_CHANGE_NUMBER);
+    /* a newcomer that is not there */
+    ck_assert_int_eq(ask_with(0, 5, MESSAGE_MEMBER_ADD, 3, 1).stage, MESSAGE_CHANGE_LEARNS);
+    ck_assert_int_eq(ask_with(0, 6, MESSAGE_MEMBER_REMOVE, 1, 1).reason, MESSAGE_CHANGE_BUSY);
+    rig_run(rig, 6000);
+    ck_assert_int_eq(ask_with(0, 5, MESSAGE_MEMBER_ADD, 3, 1).reason, MESSAGE_CHANGE_SILENT);
+    /* a voter that does not answer: it may be removed, but nobody may be added */
+    rig_kill(rig, 2);
+    rig_run(rig, 2000);
+    ck_assert_int_eq(ask_with(0, 7, MESSAGE_MEMBER_ADD, 3, 1).reason, MESSAGE_CHANGE_SILENT);
+    ck_assert_int_eq(ask_with(0, 8, MESSAGE_MEMBER_REMOVE, 1, 1).reason, MESSAGE_CHANGE_SILENT);
+    expect_complete(0, MESSAGE_MEMBER_REMOVE, 2);
+    expect_voters(3, 2);
+    /* the removed voter hears of it when it is there again */
+    rig_start(rig, 2);
+    rig_run(rig, 2000);
+    ck_assert_int_eq(rig_status(rig, 2), MESSAGE_STATUS_RETIRED);
+    ck_assert_int_eq(ask_with(2, 9, MESSAGE_MEMBER_MOVE, 0, 2).reason, MESSAGE_CHANGE_NOT_VOTING);
+    ck_assert_int_eq(ask_with(0, 10, MESSAGE_MEMBER_REMOVE, 1, 2).stage, MESSAGE_CHANGE_DECIDES);
+    rig_run(rig, 200);
+    ck_assert_int_eq(ask_with(0, 11, MESSAGE_MEMBER_MOVE, 0, 3).reason, MESSAGE_CHANGE_INCOMPLETE);
+}
+END_TEST
+
+/* While an agent speaks an older version, nothing is changed. */
+START_TEST(older_agents_are_in_the_way)
+{
+    begin(3, 15);
+    rig->nodes[1].older = true;
+    rig_run(rig, 1000);
+    struct message_membered answer = ask_with(0, 1, MESSAGE_MEMBER_MOVE, 2, 1);
+    ck_assert_int_eq(answer.reason, MESSAGE_CHANGE_OLDER);
+    struct message_agent older = rig_name(1);
+    ck_assert_mem_eq(&answer.subject, &older, sizeof(older));
+    rig->nodes[1].older = false;
+    rig_run(rig, 1000);
+    expect_complete(0, MESSAGE_MEMBER_MOVE, 2);
+}
+END_TEST
+
+/* Two operators ask two voters at once: one of the two changes is made. */
+START_TEST(rivals)
+{
+    for (uint64_t seed = 20; seed < 30; seed++) {
+        begin(3, seed);
+        (void)ask_with(0, 1, MESSAGE_MEMBER_REMOVE, 2, 1);
+        (void)ask_with(1, 2, MESSAGE_MEMBER_MOVE, 2, 1);
+        rig_run(rig, 3000);
+        uint8_t stages[2] = {ask_with(0, 1, MESSAGE_MEMBER_REMOVE, 2, 1).stage,
+                             ask_with(1, 2, MESSAGE_MEMBER_MOVE, 2, 1).stage};
+        ck_assert(stages[0] != stages[1]);
+        ck_assert_int_eq(stages[0] < stages[1] ? stages[0] : stages[1], MESSAGE_CHANGE_REFUSED);
+        rig_run(rig, 6000);
+        ck_assert_uint_eq(rig_number(rig, 0), 2);
+        ck_assert_uint_eq(rig_number(rig, 1), 2);
+        ck_assert_mem_eq(&rig->nodes[0].disk.voters, &rig->nodes[1].disk.voters,
+                         sizeof(struct message_voters));
+        ck_assert(rig->nodes[0].disk.voters.complete);
+        rig_destroy(rig);
+    }
+    rig = rig_create(1, 1);
+}
+END_TEST
+
+/* Begins an add, cuts the newcomer off when it has accepted, and kills the proposer soon after.
+ * Returns 0: the record is only the newcomer's. 1: a voter that lives has accepted it. 2: it was
+ * chosen. */
+static uint32_t interrupted_add(int64_t later_us)
+{
+    for (uint32_t i = 0; i < 4000 && rig->nodes[3].disk.change.accepted == 0; i++) {
+        if (i % 100 == 0) {
+            ck_assert_int_ne(ask_with(0, 1, MESSAGE_MEMBER_ADD, 3, 1).stage,
+                             MESSAGE_CHANGE_REFUSED);
+        }
+        rig_run(rig, 1);
+    }
+    ck_assert_uint_ne(rig->nodes[3].disk.change.accepted, 0);
+    rig->nodes[1].cut = true;
+    rig_run(rig, later_us);
+    bool chosen = rig_number(rig, 0) == 2;
+    rig_kill(rig, 0);
+    rig->nodes[3].cut = true;
+    rig->nodes[1].cut = false;
+    rig_run(rig, 3000);
+    bool accepted = rig->nodes[1].disk.change.accepted != 0 ||
+                    rig->nodes[2].disk.change.accepted != 0;
+    return chosen ? 2 : accepted;
+}
+
+/* The proposer of an add dies. A record that one of the living voters has accepted goes on (m10); a
+ * record that only the newcomer has is forgotten, and the newcomer with it (m2, m11). */
+START_TEST(a_record_that_was_read_goes_on)
+{
+    uint32_t seen[3] = {0};
+    for (uint64_t seed = 100; seed < 130; seed++) {
+        begin(3, seed);
+        rig_start(rig, 3);
+        uint32_t outcome = interrupted_add((int64_t)(seed % 5));
+        seen[outcome]++;
+        if (outcome == 1) {
+            rig->nodes[3].cut =
+                false; /* its vote is needed: two of three are left, of four three */
+        }
+        struct message_membered answer = change(1, MESSAGE_MEMBER_MOVE, 2, MESSAGE_CHANGE_CHOSEN);
+        const struct message_voters *now = quorum_voters(rig->nodes[1].quorum);
+        if (outcome == 0) {
+            ck_assert_msg(answer.stage == MESSAGE_CHANGE_CHOSEN, "seed %u: %u %.6s", (unsigned)seed,
+                          answer.reason, answer.subject.text);
+            ck_assert_uint_eq(now->count, 3);
+            ck_assert_int_eq(now->act, MESSAGE_MEMBER_MOVE);
+        } else if (outcome == 1) {
+            ck_assert_int_eq(answer.reason, MESSAGE_CHANGE_RIVAL);
+            ck_assert_uint_eq(now->count, 4);
+            ck_assert_uint_eq(now->number, 2);
+        }
+        rig_destroy(rig);
+    }
+    ck_assert_msg(seen[0] > 0 && seen[1] > 0 && seen[2] > 0, "%u %u %u", seen[0], seen[1], seen[2]);
+    rig = rig_create(1, 1);
+}
+END_TEST
+
+/* m14, m8, m15: nothing begins before a ttl has passed, counted long, and before the rest is so. */
+START_TEST(complete_after_a_ttl)
+{
+    begin(3, 17);
+    int64_t asked_ns = rig->now_ns;
+    struct message_membered answer = change(0, MESSAGE_MEMBER_MOVE, 1, MESSAGE_CHANGE_CHOSEN);
+    ck_assert_int_eq(answer.stage, MESSAGE_CHANGE_CHOSEN);
+    while (!quorum_voters(rig->nodes[0].quorum)->complete) {
+        ck_assert_int_eq(ask_with(0, 9, MESSAGE_MEMBER_MOVE, 2, 2).reason,
+                         MESSAGE_CHANGE_INCOMPLETE);
+        rig_run(rig, 50);
+        ck_assert_int_lt(rig->now_ns - asked_ns, 30000 * RIG_MS);
+    }
+    ck_assert_int_gt(rig->now_ns - asked_ns, RIG_TTL_MS * 11 / 10 * RIG_MS);
+}
+END_TEST
+
+/* A mark that only one voter has is no majority's and settles; one that two of four have is pushed
+ * until three have it. */
+START_TEST(marks_are_settled)
+{
+    begin(3, 18);
+    rig_start(rig, 3);
+    for (uint32_t i = 0; i < 2; i++) {
+        rig_kill(rig, i);
+        rig->nodes[i].disk.marks[6] = 5;
+        rig->nodes[i].disk.marks[5] = i == 0 ? 3 : 0;
+        rig_start(rig, i);
+    }
+    rig_run(rig, 3000);
+    expect_complete(2, MESSAGE_MEMBER_ADD, 3);
+    uint32_t marked = 0;
+    uint32_t alone = 0;
+    for (uint32_t i = 0; i < 4; i++) {
+        marked += rig->nodes[i].disk.marks[6] == 5;
+        alone += rig->nodes[i].disk.marks[5] != 0;
+    }
+    ck_assert_uint_ge(marked, 3);
+    ck_assert_uint_eq(alone, 1);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("voters");
@@ -257,6 +563,15 @@ int main(void)
     tcase_add_test(tests, renewals_are_of_a_number);
     tcase_add_test(tests, lower_and_foreign_records_are_refused);
     tcase_add_test(tests, empty_stores_begin_nothing);
+    tcase_add_test(tests, a_move_takes_a_number);
+    tcase_add_test(tests, voters_come_and_go);
+    tcase_add_test(tests, one_two_three_and_back);
+    tcase_add_test(tests, what_is_refused);
+    tcase_add_test(tests, older_agents_are_in_the_way);
+    tcase_add_test(tests, rivals);
+    tcase_add_test(tests, a_record_that_was_read_goes_on);
+    tcase_add_test(tests, complete_after_a_ttl);
+    tcase_add_test(tests, marks_are_settled);
     suite_add_tcase(suite, tests);
     return suite_run(suite);
 }

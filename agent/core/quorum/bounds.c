@@ -126,6 +126,13 @@ static uint64_t ballot_of(const struct message *message)
         return higher(message->as.accept.order.ballot, message->as.accept.value.version.ballot);
     case MESSAGE_ACCEPTED:
         return message->as.accepted.higher;
+    case MESSAGE_CHANGE_PREPARE:
+    case MESSAGE_CHANGE_ACCEPT:
+        return message->as.change.ballot;
+    case MESSAGE_CHANGE_PROMISE:
+        return higher(message->as.change.higher, message->as.change.accepted);
+    case MESSAGE_CHANGE_ACCEPTED:
+        return message->as.change.higher;
     case MESSAGE_CHECKPOINT:
         return higher(message->as.checkpoint.ballot,
                       message->as.checkpoint.checkpoint.order.ballot);

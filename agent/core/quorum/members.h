@@ -97,6 +97,10 @@ void members_compare(struct quorum *quorum, const struct message *message);
 /* Handle VOTERS and ASK_VOTERS. */
 void members_told(struct quorum *quorum, const struct message *message);
 void members_asked(struct quorum *quorum, const struct message *message);
+/* Goes by a record that this voter has seen chosen, and tells the voters of it. */
+void members_choose(struct quorum *quorum, const struct message_voters *voters);
+/* The record is complete: makes that durable, and tells the other voters. */
+void members_complete(struct quorum *quorum);
 void members_link(struct quorum *quorum, uint32_t voter, bool up);
 /* For a voter that starts over: notes another voter's promise. */
 void members_promise(struct quorum *quorum, const struct message *message);

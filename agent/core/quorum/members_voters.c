@@ -243,6 +243,12 @@ static void tell(struct quorum *quorum, uint32_t agent)
     message_voters_copy(&told->voters, &quorum->members->voters);
 }
 
+static void ask(struct quorum *quorum, uint32_t agent)
+{
+    step_send(quorum, agent, MESSAGE_ASK_VOTERS)->as.ask_voters.number =
+        quorum->members->voters.number;
+}
+
 /* Finds the sender. An agent that announces itself gets an entry in the table. */
 static bool find_sender(struct quorum *quorum, const struct message *message, uint32_t *agent)
 {
@@ -269,7 +275,7 @@ void members_compare(struct quorum *quorum, const struct message *message)
     if (message->number < members->voters.number) {
         tell(quorum, agent);
     } else {
-        step_send(quorum, agent, MESSAGE_ASK_VOTERS)->as.ask_voters.number = members->voters.number;
+        ask(quorum, agent);
     }
 }
 
@@ -280,6 +286,33 @@ void members_asked(struct quorum *quorum, const struct message *message)
         agents_guest(quorum, &message->from, &agent)) {
         tell(quorum, agent);
     }
+}
+
+/* Tells the voters of the present record, apart from this one. */
+static void tell_voters(struct quorum *quorum)
+{
+    for (uint32_t i = 0; i < quorum->config->voter_count; i++) {
+        if (i != quorum->config->self) {
+            tell(quorum, agents_of_voter(quorum, i));
+        }
+    }
+}
+
+void members_choose(struct quorum *quorum, const struct message_voters *voters)
+{
+    uint32_t agent = 0;
+    follow(quorum, voters);
+    tell_voters(quorum);
+    if (voters->act == MESSAGE_MEMBER_REMOVE && agents_find(quorum, &voters->changed, &agent) &&
+        memcmp(&voters->changed, &quorum->config->name, sizeof(voters->changed)) != 0) {
+        tell(quorum, agent);
+    }
+}
+
+void members_complete(struct quorum *quorum)
+{
+    complete(quorum);
+    tell_voters(quorum);
 }
 
 void members_told(struct quorum *quorum, const struct message *message)
@@ -296,7 +329,8 @@ void members_told(struct quorum *quorum, const struct message *message)
     }
 }
 
-/* A voter that does not know that its record is complete asks the others. */
+/* A voter that does not know that its record is complete asks the others, itself too: their answers
+ * wait for their disks, and so show that they go by the record (change_complete.c). */
 int64_t members_voters_tick(struct quorum *quorum)
 {
     struct members *members = quorum->members;
@@ -304,12 +338,14 @@ int64_t members_voters_tick(struct quorum *quorum)
         return NEVER;
     }
     if (members->ask_ns <= step_now_ns(quorum)) {
+        uint32_t agent = 0;
         members->ask_ns = step_now_ns(quorum) + ASK_MS * MS_NS;
         for (uint32_t i = 0; i < quorum->config->voter_count; i++) {
-            if (i != quorum->config->self) {
-                agents_send_voter(quorum, i, MESSAGE_ASK_VOTERS)->as.ask_voters.number =
-                    members->voters.number;
-            }
+            ask(quorum, agents_of_voter(quorum, i));
+        }
+        if (members->voters.act == MESSAGE_MEMBER_REMOVE &&
+            agents_find(quorum, &members->voters.changed, &agent)) {
+            ask(quorum, agent);
         }
     }
     return members->ask_ns;
@@ -321,14 +357,15 @@ static bool is_vote(enum message_kind kind)
 {
     return kind == MESSAGE_PROMISE || kind == MESSAGE_VALUE || kind == MESSAGE_ACCEPTED ||
            kind == MESSAGE_POLLED || kind == MESSAGE_MARKED || kind == MESSAGE_CHECKPOINTED ||
-           kind == MESSAGE_SYNCED;
+           kind == MESSAGE_SYNCED || kind == MESSAGE_CHANGE_PROMISE ||
+           kind == MESSAGE_CHANGE_ACCEPTED;
 }
 
 static bool asks_for_vote(enum message_kind kind)
 {
     return kind == MESSAGE_PREPARE || kind == MESSAGE_READ || kind == MESSAGE_ACCEPT ||
            kind == MESSAGE_POLL || kind == MESSAGE_MARK || kind == MESSAGE_CHECKPOINT ||
-           kind == MESSAGE_SYNC;
+           kind == MESSAGE_SYNC || kind == MESSAGE_CHANGE_PREPARE || kind == MESSAGE_CHANGE_ACCEPT;
 }
 
 bool members_admit(const struct quorum *quorum, const struct message *message)
@@ -351,14 +388,17 @@ bool members_admit(const struct quorum *quorum, const struct message *message)
     if (!members_same_voters(quorum, message)) {
         return false;
     }
-    if (message->kind == MESSAGE_SYNC && !agents_voter(quorum, message, &voter)) {
-        return members_votes(quorum); /* a learner reads what it needs to vote */
+    bool of_voter = agents_voter(quorum, message, &voter);
+    if (!of_voter && (message->kind == MESSAGE_SYNC || message->kind == MESSAGE_CHANGE_ACCEPTED)) {
+        /* A learner reads what it needs to vote. It accepts the record that adds it. */
+        return members_votes(quorum);
     }
-    if (!agents_voter(quorum, message, &voter) || quorum->members->of[voter].differs) {
+    if (!of_voter || quorum->members->of[voter].differs) {
         return false;
     }
     if (asks) {
-        return members_votes(quorum);
+        return members_votes(quorum) || (message->kind == MESSAGE_CHANGE_ACCEPT &&
+                                         quorum->members->status == MESSAGE_STATUS_LEARNING);
     }
     uint8_t status = quorum->members->status;
     bool rejoining = (status == MESSAGE_STATUS_REJOINING &&

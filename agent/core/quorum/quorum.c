@@ -14,6 +14,7 @@
  *   queues     requests of hosts, and the operations that decide them
  *   sync       anti-entropy: reading what others have; deletion
  *   members    with which store a voter votes; starting over
+ *   change     changing the voters: the record's register, completion, learning
  *   bounds     the highest numbers that a message may name
  *
  * Each module has a header, MODULE.h, and a struct that no other module looks into.
@@ -31,6 +32,7 @@
 #include "agents.h"
 #include "ballots.h"
 #include "bounds.h"
+#include "change.h"
 #include "core/base/arena.h"
 #include "members.h"
 #include "proto/check.h"
@@ -61,6 +63,7 @@ static struct quorum *lay_out(struct arena *arena, const struct quorum_limits *l
     into->queues = queues_lay_out(arena, limits);
     into->sync = sync_lay_out(arena);
     into->members = members_lay_out(arena, limits);
+    into->changes = change_lay_out(arena, limits);
     into->bounds = bounds_lay_out(arena, limits);
     return quorum;
 }
@@ -155,6 +158,7 @@ void reaction_agent_named(struct quorum *quorum, uint32_t agent)
 {
     sessions_agent_named(quorum, agent);
     queues_agent_named(quorum, agent);
+    change_agent_named(quorum, agent);
 }
 
 bool reaction_agent_is_unknown(const struct quorum *quorum, uint32_t agent)
@@ -184,6 +188,9 @@ void reaction_fill_heartbeat(const struct quorum *quorum, struct message_heartbe
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
         if (ballots_state(quorum, p) == PARTITION_PREPARED) {
             message_partition_add(&heartbeat->owned, p);
+        }
+        if (reaction_is_changing(quorum) && sync_is_settled(quorum, p)) {
+            message_partition_add(&heartbeat->settled, p);
         }
     }
 }
@@ -241,6 +248,9 @@ void reaction_listing_read(struct quorum *quorum, uint32_t voter, enum message_s
                            uint32_t partition)
 {
     members_listing_read(quorum, voter, what, partition);
+    if (members_status(quorum) == MESSAGE_STATUS_LEARNING && what == MESSAGE_SYNC_REGISTERS) {
+        change_listing_read(quorum, partition);
+    }
 }
 
 void reaction_rejoined(struct quorum *quorum)
@@ -255,7 +265,23 @@ void reaction_follow(struct quorum *quorum, const struct succession *succession)
     ballots_follow(quorum);
     queues_follow(quorum, succession);
     sync_follow(quorum);
+    change_follow(quorum);
     bounds_follow(quorum);
+}
+
+bool reaction_is_changing(const struct quorum *quorum)
+{
+    return !members_voters(quorum)->complete && members_votes(quorum);
+}
+
+void reaction_mark_seen(struct quorum *quorum, uint32_t voter, const struct message_session *mark)
+{
+    change_mark_seen(quorum, voter, mark);
+}
+
+void reaction_marks_read(struct quorum *quorum, uint32_t voter)
+{
+    change_marks_read(quorum, voter);
 }
 
 void reaction_majority_found(struct quorum *quorum)
@@ -299,7 +325,7 @@ bool quorum_load_voters(struct quorum *quorum, const struct message_voters *vote
 bool quorum_load_change(struct quorum *quorum, const struct quorum_change *change)
 {
     HF_CHECK(!step_started(quorum));
-    return change->number == members_voters(quorum)->number + 1;
+    return change_load(quorum, change);
 }
 
 bool quorum_load_member(struct quorum *quorum, const struct quorum_member *member)
@@ -439,6 +465,7 @@ static void receive(struct quorum *quorum, const struct message *message)
     }
     members_learn(quorum, message);
     members_compare(quorum, message);
+    change_note(quorum, message);
     if (!members_admit(quorum, message)) {
         return;
     }
@@ -498,6 +525,7 @@ static void receive(struct quorum *quorum, const struct message *message)
         break;
     case MESSAGE_MARKED:
         sessions_marked(quorum, message);
+        change_marked(quorum, message);
         break;
     case MESSAGE_SYNC:
         if (members_votes(quorum)) {
@@ -509,6 +537,28 @@ static void receive(struct quorum *quorum, const struct message *message)
         break;
     case MESSAGE_HEARTBEAT:
         voters_receive(quorum, message);
+        change_heartbeat(quorum, message);
+        break;
+    case MESSAGE_CHANGE_PREPARE:
+        change_prepare(quorum, message);
+        break;
+    case MESSAGE_CHANGE_PROMISE:
+        change_promise(quorum, message);
+        break;
+    case MESSAGE_CHANGE_ACCEPT:
+        change_accept(quorum, message);
+        break;
+    case MESSAGE_CHANGE_ACCEPTED:
+        change_accepted(quorum, message);
+        break;
+    case MESSAGE_MEMBER:
+        change_member(quorum, message);
+        break;
+    case MESSAGE_LEARN:
+        change_learn(quorum, message);
+        break;
+    case MESSAGE_LEARNED:
+        change_learned(quorum, message);
         break;
     case MESSAGE_VOTERS:
         members_told(quorum, message);
@@ -538,6 +588,7 @@ static void tick(struct quorum *quorum)
     step_schedule(quorum, sync_tick(quorum));
     step_schedule(quorum, sessions_tick(quorum));
     step_schedule(quorum, queues_tick(quorum));
+    step_schedule(quorum, change_tick(quorum));
 }
 
 /* Notes how long this process did not run although a tick was due. */
@@ -574,6 +625,7 @@ void quorum_step(struct quorum *quorum, const struct quorum_event *event, struct
     case QUORUM_ASTRAY: /* lock-delays counted so far may have been too short */
         sessions_refresh(quorum);
         sessions_count_anew(quorum);
+        change_count_anew(quorum);
         break;
     case QUORUM_RESIGN:
         queues_resign(quorum);

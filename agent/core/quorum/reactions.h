@@ -54,6 +54,13 @@ void reaction_prepared(struct quorum *quorum);
 void reaction_listing_read(struct quorum *quorum, uint32_t voter, enum message_sync_what what,
                            uint32_t partition);
 
+/* From sync: whether the record of voters is not complete yet, so that it has to be found out
+ * which partitions are settled. */
+bool reaction_is_changing(const struct quorum *quorum);
+/* From sync, of listings that sync_read_marks() began: a mark of that voter, and the end. */
+void reaction_mark_seen(struct quorum *quorum, uint32_t voter, const struct message_session *mark);
+void reaction_marks_read(struct quorum *quorum, uint32_t voter);
+
 /* From members: the voters in the configuration are those of another record. Whatever is kept by a
  * voter's index follows the voter's name. */
 void reaction_follow(struct quorum *quorum, const struct succession *succession);

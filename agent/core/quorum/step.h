@@ -40,6 +40,7 @@ struct quorum {
     struct queues *queues;
     struct sync *sync;
     struct members *members;
+    struct change *changes;
     struct bounds *bounds;
 };
 

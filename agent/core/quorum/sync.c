@@ -35,6 +35,8 @@ enum {
     CATCH_UP_AT_ONCE = 6,
     SUSPECT_MAX = 4,        /* a partition that differs this many times in a row is read */
     ANSWER_SCAN_MAX = 4096, /* the most agents to search for one answer */
+    COMPARE_AGAIN_MS = 200, /* the pause after a comparison that found a difference */
+    GATHER_AFTER = 3,       /* after so many of them in a row the other voter is read */
 };
 
 _Static_assert(MESSAGE_SYNC_BATCH + 1 < 64, "the answers to a SYNC are bits of one word");
@@ -44,12 +46,18 @@ struct sync *sync_lay_out(struct arena *arena)
     return arena_take(arena, 1, sizeof(struct sync));
 }
 
+/* Returns whether there is anything to compare from time to time. */
+static bool has_ticks(const struct quorum *quorum)
+{
+    return quorum->config->voter_count > 1 || reaction_is_changing(quorum);
+}
+
 void sync_start(struct quorum *quorum)
 {
     /* Random, so that the ids differ from those of the last process. */
     quorum->sync->exchange_id = step_random(quorum) ^ step_random(quorum) >> 17;
     quorum->sync->catch_ns = NEVER;
-    if (quorum->config->voter_count > 1) {
+    if (has_ticks(quorum)) {
         quorum->sync->catch_ns = step_now_ns(quorum);
         sync_behind(quorum);
     }
@@ -72,8 +80,9 @@ void sync_follow(struct quorum *quorum)
     for (uint32_t i = 0; i < EXCHANGES_MAX; i++) {
         sync->exchanges[i].purpose = EXCHANGE_NONE;
     }
+    memset(sync->settling, 0, sizeof(sync->settling));
     sync->catch_ns = NEVER;
-    if (quorum->config->voter_count > 1 && step_started(quorum)) {
+    if (step_started(quorum)) { /* sync_tick() ends this if there is nothing to compare */
         sync->catch_ns = step_now_ns(quorum);
         sync_behind(quorum);
         step_schedule(quorum, sync->catch_ns);
@@ -82,11 +91,11 @@ void sync_follow(struct quorum *quorum)
 
 /* ---- Answering ---- */
 
-static struct message_synced *answer(struct quorum *quorum, uint32_t voter,
+static struct message_synced *answer(struct quorum *quorum, uint32_t to,
                                      const struct message_sync *request, uint32_t *index,
                                      enum message_synced_kind kind)
 {
-    struct message_synced *synced = &agents_send_voter(quorum, voter, MESSAGE_SYNCED)->as.synced;
+    struct message_synced *synced = &step_send(quorum, to, MESSAGE_SYNCED)->as.synced;
     synced->what = request->what;
     synced->partition = request->partition;
     synced->kind = (uint8_t)kind;
@@ -96,24 +105,23 @@ static struct message_synced *answer(struct quorum *quorum, uint32_t voter,
     return synced;
 }
 
-static void answer_registers(struct quorum *quorum, uint32_t voter,
-                             const struct message_sync *request)
+static void answer_registers(struct quorum *quorum, uint32_t to, const struct message_sync *request)
 {
     struct message_order order = registers_checkpoint(quorum, request->partition)->order;
     uint32_t index = 0;
     if (request->digest == registers_digest(quorum, request->partition) &&
         message_order_equal(request->checkpoint.order, order)) {
-        answer(quorum, voter, request, &index, MESSAGE_SYNCED_SAME);
+        answer(quorum, to, request, &index, MESSAGE_SYNCED_SAME);
         return;
     }
     if (request->after == MESSAGE_SYNC_PROBE) {
-        answer(quorum, voter, request, &index, MESSAGE_SYNCED_END);
+        answer(quorum, to, request, &index, MESSAGE_SYNCED_END);
         return;
     }
     uint32_t last = request->after;
     uint32_t at = registers_resume(quorum, request->partition, last);
     while (at != NONE && index < MESSAGE_SYNC_BATCH) {
-        struct message_synced *synced = answer(quorum, voter, request, &index,
+        struct message_synced *synced = answer(quorum, to, request, &index,
                                                MESSAGE_SYNCED_REGISTER);
         const struct record *record = registers_at(quorum, at);
         step_lock_name(quorum, registers_name(quorum, at), &synced->name);
@@ -123,19 +131,19 @@ static void answer_registers(struct quorum *quorum, uint32_t voter,
         last = at;
         at = registers_next(quorum, at);
     }
-    answer(quorum, voter, request, &index, at == NONE ? MESSAGE_SYNCED_END : MESSAGE_SYNCED_MORE)
+    answer(quorum, to, request, &index, at == NONE ? MESSAGE_SYNCED_END : MESSAGE_SYNCED_MORE)
         ->next = last;
 }
 
 /* In a listing of marks, `after` and `next` are an agent's index plus one. */
-static void answer_marks(struct quorum *quorum, uint32_t voter, const struct message_sync *request)
+static void answer_marks(struct quorum *quorum, uint32_t to, const struct message_sync *request)
 {
     uint32_t index = 0;
     uint32_t at = request->after;
     for (uint32_t i = 0; i < ANSWER_SCAN_MAX && at < agents_count(quorum); i++) {
         uint32_t marked = sessions_marked_epoch(quorum, at++);
         if (marked != 0) {
-            struct message_synced *synced = answer(quorum, voter, request, &index,
+            struct message_synced *synced = answer(quorum, to, request, &index,
                                                    MESSAGE_SYNCED_MARK);
             synced->mark.agent = *agents_name(quorum, at - 1);
             synced->mark.epoch = marked;
@@ -146,21 +154,20 @@ static void answer_marks(struct quorum *quorum, uint32_t voter, const struct mes
         }
     }
     bool end = at >= agents_count(quorum);
-    answer(quorum, voter, request, &index, end ? MESSAGE_SYNCED_END : MESSAGE_SYNCED_MORE)->next =
-        at;
+    answer(quorum, to, request, &index, end ? MESSAGE_SYNCED_END : MESSAGE_SYNCED_MORE)->next = at;
 }
 
 void sync_request(struct quorum *quorum, const struct message *message)
 {
     const struct message_sync *request = &message->as.sync;
-    uint32_t voter = 0;
-    if (!agents_voter(quorum, message, &voter)) {
+    uint32_t agent = 0;
+    if (!agents_guest(quorum, &message->from, &agent)) {
         return;
     }
     if (request->what == MESSAGE_SYNC_REGISTERS) {
-        answer_registers(quorum, voter, request);
+        answer_registers(quorum, agent, request);
     } else {
-        answer_marks(quorum, voter, request);
+        answer_marks(quorum, agent, request);
     }
 }
 
@@ -200,7 +207,8 @@ static void ask(struct quorum *quorum, struct exchange *exchange)
 
 static void restart(struct quorum *quorum, struct exchange *exchange)
 {
-    exchange->after = exchange->purpose == EXCHANGE_PROBE ? MESSAGE_SYNC_PROBE : 0;
+    bool compares = exchange->purpose == EXCHANGE_PROBE || exchange->purpose == EXCHANGE_COMPARE;
+    exchange->after = compares ? MESSAGE_SYNC_PROBE : 0;
     exchange->began = false;
     exchange->lacking = false;
     exchange->listing = ++quorum->sync->listing;
@@ -279,10 +287,88 @@ bool sync_read(struct quorum *quorum, uint32_t voter, enum message_sync_what wha
     return busy || start(quorum, EXCHANGE_REJOIN, voter, what, partition);
 }
 
+/* ---- Whether all is at a majority of a new record's voters ---- */
+
+/* Returns whether this voter has to find out whether that partition is settled. */
+static bool may_settle(const struct quorum *quorum, uint32_t p)
+{
+    return reaction_is_changing(quorum) && ballots_state(quorum, p) == PARTITION_PREPARED &&
+           ballots_is_complete(quorum, p);
+}
+
+bool sync_is_settled(const struct quorum *quorum, uint32_t p)
+{
+    const struct settling *settling = &quorum->sync->settling[p];
+    return may_settle(quorum, p) && settling->ballot == ballots_of(quorum, p) &&
+           rules_is_majority(quorum, settling->alike);
+}
+
+/* Returns the voter to compare with next; voter_count if there is none. This voter's own disk is
+ * compared like the others: what is only in its memory may be lost. */
+static uint32_t voter_to_compare(struct quorum *quorum, uint32_t p)
+{
+    struct settling *settling = &quorum->sync->settling[p];
+    uint32_t count = quorum->config->voter_count;
+    if (!may_settle(quorum, p) || is_exchanged(quorum, p)) {
+        return count;
+    }
+    if (settling->ballot != ballots_of(quorum, p)) {
+        *settling = (struct settling){.ballot = ballots_of(quorum, p)};
+    }
+    if (sync_is_settled(quorum, p) || step_now_ns(quorum) < settling->next_ns) {
+        return count;
+    }
+    uint32_t first = (quorum->config->self + settling->unlike) % count;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t voter = (first + i) % count;
+        if ((settling->alike >> voter & 1) == 0 && voters_heartbeats_arrive(quorum, voter)) {
+            return voter;
+        }
+    }
+    return count;
+}
+
+static void start_compare(struct quorum *quorum)
+{
+    for (uint32_t i = 0; i < MESSAGE_PARTITIONS && reaction_is_changing(quorum); i++) {
+        uint32_t p = quorum->sync->settle_next;
+        uint32_t voter = voter_to_compare(quorum, p);
+        if (voter != quorum->config->voter_count &&
+            !start(quorum, EXCHANGE_COMPARE, voter, MESSAGE_SYNC_REGISTERS, p)) {
+            return;
+        }
+        quorum->sync->settle_next = (p + 1) % MESSAGE_PARTITIONS;
+    }
+}
+
+static void compared(struct quorum *quorum, uint32_t p, uint32_t voter, bool same)
+{
+    struct settling *settling = &quorum->sync->settling[p];
+    if (same) {
+        settling->alike |= (uint8_t)(1u << voter);
+        settling->unlike = 0;
+        return;
+    }
+    /* The other voter reads what it lacks by itself. It may also have what this one lacks. */
+    settling->unlike++;
+    settling->next_ns = step_now_ns(quorum) + COMPARE_AGAIN_MS * MS_NS;
+    if (voter != quorum->config->self && settling->unlike % GATHER_AFTER == 0) {
+        (void)start(quorum, EXCHANGE_GATHER, voter, MESSAGE_SYNC_REGISTERS, p);
+    }
+}
+
+void sync_read_marks(struct quorum *quorum, uint32_t voter)
+{
+    if (!marks_are_read(quorum, voter)) {
+        (void)start(quorum, EXCHANGE_MARKS, voter, MESSAGE_SYNC_MARKS, 0);
+    }
+}
+
 /* Returns whether the listing is still of use, and its voter still answers. */
 static bool is_wanted(const struct quorum *quorum, const struct exchange *exchange)
 {
-    if (!voters_heartbeats_arrive(quorum, exchange->voter) ||
+    bool learns = quorum->config->self == QUORUM_NO_VOTER; /* it gets no heartbeats */
+    if ((!learns && !voters_heartbeats_arrive(quorum, exchange->voter)) ||
         exchange->tries > EXCHANGE_TRIES_MAX || exchange->silent > EXCHANGE_SILENT_MAX) {
         return false;
     }
@@ -293,6 +379,12 @@ static bool is_wanted(const struct quorum *quorum, const struct exchange *exchan
     case EXCHANGE_CATCH_UP:
     case EXCHANGE_PROBE:
         return ballots_state(quorum, exchange->partition) == PARTITION_OTHERS;
+    case EXCHANGE_COMPARE:
+    case EXCHANGE_GATHER:
+        return may_settle(quorum, exchange->partition) &&
+               ballots_of(quorum, exchange->partition) == exchange->ballot;
+    case EXCHANGE_MARKS:
+        return reaction_is_changing(quorum);
     case EXCHANGE_REJOIN:
         return true;
     case EXCHANGE_NONE:
@@ -365,6 +457,7 @@ static void more(struct quorum *quorum)
 {
     start_complete(quorum);
     start_catch_up(quorum);
+    start_compare(quorum);
 }
 
 /* ---- Answers ---- */
@@ -402,6 +495,14 @@ static bool finish(struct quorum *quorum, struct exchange *exchange, bool same)
     if (!wanted) {
         return false;
     }
+    if (purpose == EXCHANGE_COMPARE) {
+        compared(quorum, p, exchange->voter, same);
+        return true;
+    }
+    if (purpose == EXCHANGE_MARKS) {
+        reaction_marks_read(quorum, exchange->voter);
+        return true;
+    }
     if (!same && exchange->what == MESSAGE_SYNC_REGISTERS &&
         message_order_before(registers_checkpoint(quorum, p)->order, exchange->checkpoint.order) &&
         !sync_adopt_checkpoint(quorum, p, &exchange->checkpoint, exchange->listing)) {
@@ -411,6 +512,8 @@ static bool finish(struct quorum *quorum, struct exchange *exchange, bool same)
         ballots_note_read(quorum, p, exchange->voter);
     } else if (purpose == EXCHANGE_CATCH_UP) {
         remove_partition(&quorum->sync->behind, p);
+    } else if (purpose == EXCHANGE_GATHER) {
+        quorum->sync->settling[p].next_ns = step_now_ns(quorum);
     } else {
         reaction_listing_read(quorum, exchange->voter, (enum message_sync_what)exchange->what, p);
     }
@@ -491,6 +594,10 @@ void sync_answer(struct quorum *quorum, const struct message *message)
         take_register(quorum, exchange, synced);
         break;
     case MESSAGE_SYNCED_MARK:
+        if (exchange->purpose == EXCHANGE_MARKS) {
+            reaction_mark_seen(quorum, exchange->voter, &synced->mark);
+            break;
+        }
         exchange->lacking = !sessions_adopt_mark(quorum, &synced->mark) || exchange->lacking;
         break;
     case MESSAGE_SYNCED_SAME:
@@ -544,7 +651,9 @@ int64_t sync_tick(struct quorum *quorum)
         }
         next_ns = exchange->resend_ns < next_ns ? exchange->resend_ns : next_ns;
     }
-    if (quorum->sync->catch_ns <= step_now_ns(quorum)) {
+    if (!has_ticks(quorum)) {
+        quorum->sync->catch_ns = NEVER;
+    } else if (quorum->sync->catch_ns <= step_now_ns(quorum)) {
         quorum->sync->catch_ns = step_now_ns(quorum) + CATCH_UP_MS * MS_NS;
         more(quorum);
         /* SYNCs to the same voter share a packet */

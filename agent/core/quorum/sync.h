@@ -53,6 +53,12 @@ void sync_at_once(struct quorum *quorum);
  * if too many listings of that voter are being read, or the step has no room. */
 bool sync_read(struct quorum *quorum, uint32_t voter, enum message_sync_what what,
                uint32_t partition);
+/* Begins to read the marks of that voter (this one included). Each of them is reported by
+ * reaction_mark_seen(), none is copied, and reaction_marks_read() reports the end. */
+void sync_read_marks(struct quorum *quorum, uint32_t voter);
+/* While the record of voters is not complete: returns whether this voter has prepared the partition
+ * under that record, and knows all that it read to be at a majority of the record's voters. */
+bool sync_is_settled(const struct quorum *quorum, uint32_t partition);
 int64_t sync_tick(struct quorum *quorum);
 
 /* ---- Deletion ---- */

@@ -305,8 +305,10 @@ void sync_end_step(struct quorum *quorum)
         registers_delete_rows(quorum, ROOM);
         step_schedule(quorum, step_now_ns(quorum));
     }
+    /* No deletion begins while the voters are being changed: what a majority of the voters before
+     * held has to be found at the voters of now. */
     if (step_now_ns(quorum) < checkpoints->next_ns || !reaction_votes(quorum) ||
-        !step_has_room(quorum, 2 * MESSAGE_VOTERS_MAX + 2)) {
+        reaction_is_changing(quorum) || !step_has_room(quorum, 2 * MESSAGE_VOTERS_MAX + 2)) {
         return;
     }
     if (checkpoints->active) {

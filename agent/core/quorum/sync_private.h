@@ -17,7 +17,12 @@ enum exchange_purpose {
     EXCHANGE_CATCH_UP, /* a voter that does not coordinate the partition missed something */
     EXCHANGE_PROBE,    /* a voter that does not coordinate the partition only checks whether it
                         * missed anything */
-    EXCHANGE_REJOIN,   /* a store that starts over needs everything */
+    EXCHANGE_REJOIN,   /* a store that starts over, or that learns, needs everything */
+    /* While the record of voters is not complete: a coordinator compares its registers with those
+     * on another voter's disk, takes over what differs there, and looks at the voters' marks. */
+    EXCHANGE_COMPARE,
+    EXCHANGE_GATHER,
+    EXCHANGE_MARKS,
 };
 
 /* A listing of another voter that is being read, with SYNC messages. */
@@ -55,6 +60,14 @@ struct checkpoints {
     int64_t again_ns[MESSAGE_PARTITIONS];
 };
 
+/* How far a partition is that this voter coordinates under a record that is not complete. */
+struct settling {
+    uint64_t ballot; /* the rest is about this ballot */
+    uint8_t alike;   /* the voters that had the same registers on their disks, by bit */
+    uint8_t unlike;  /* how often in a row a voter had others */
+    int64_t next_ns; /* when to compare again */
+};
+
 struct sync {
     struct exchange exchanges[EXCHANGES_MAX];
     uint64_t exchange_id; /* the id of the last SYNC */
@@ -67,6 +80,8 @@ struct sync {
     /* how often in a row each partition differed from its coordinator's */
     uint8_t suspect[MESSAGE_PARTITIONS];
     struct checkpoints checkpoints;
+    struct settling settling[MESSAGE_PARTITIONS];
+    uint32_t settle_next; /* the partition at which the next search for one to compare begins */
 };
 
 /* ---- sync_deletion.c ---- */

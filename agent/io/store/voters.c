@@ -223,6 +223,21 @@ bool store_change_of_voters(struct store *store, struct quorum_change *change, b
     return done;
 }
 
+bool store_has_voted(struct store *store, bool *voted)
+{
+    sqlite3_int64 count = 0;
+    bool done = store_query_number(store,
+                                   "SELECT (SELECT count(*) FROM promise)"
+                                   " + (SELECT count(*) FROM member)"
+                                   " + (SELECT count(*) FROM seen)"
+                                   " + (SELECT count(*) FROM mark)"
+                                   " + EXISTS(SELECT 1 FROM register)"
+                                   " + EXISTS(SELECT 1 FROM checkpoint)",
+                                   &count);
+    *voted = count > 0;
+    return done;
+}
+
 static bool put_text(struct store *store, const char *key, const char *text, size_t length)
 {
     sqlite3_stmt *statement = store->statements[PUT_META];

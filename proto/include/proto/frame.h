@@ -18,6 +18,7 @@
  *   STATUS                                STATED
  *   FACTS                                 TOLD: facts for `holdfast doctor`
  *   BREAK                                 BROKEN: the holds that ended
+ *   MEMBER (a change of the voters)       MEMBERED: how far the change has come
  *   RECALL                                DONE
  *   WATCH                                 DONE, then CHANGED ... (unasked)
  *   UNWATCH (ends a WATCH)                DONE, and no more CHANGED of it
@@ -43,7 +44,7 @@
 
 enum {
     /* raise it with each change of a frame; test_frame checks by a checksum that it was raised */
-    HFI_PROTOCOL_VERSION = 4,
+    HFI_PROTOCOL_VERSION = 5,
     HFI_FRAME_MAX = 16384,
     HFI_FRAME_LOCKS_MAX = 64,   /* locks on a page of LISTED */
     HFI_FRAME_PARTIES_MAX = 64, /* holders or waiters of one lock on a page */
@@ -73,6 +74,7 @@ enum hfi_frame_kind {
     HFI_FRAME_FACTS,
     HFI_FRAME_RING, /* no answer: look at the dirty bits of the client's regions */
     HFI_FRAME_UNWATCH,
+    HFI_FRAME_MEMBER,
 
     HFI_FRAME_WELCOME = 64,
     HFI_FRAME_REGION,
@@ -85,6 +87,7 @@ enum hfi_frame_kind {
     HFI_FRAME_POKE,
     HFI_FRAME_TOLD,
     HFI_FRAME_BROKEN,
+    HFI_FRAME_MEMBERED,
 };
 
 struct hfi_text {
@@ -223,6 +226,26 @@ struct hfi_broken_frame {
     uint32_t silent_count;
 };
 
+/* A change of the voters. A client asks again and again, each time with the same id and number,
+ * until the change is complete or refused. */
+struct hfi_member_frame {
+    uint32_t act;    /* enum hf_member_act */
+    uint32_t number; /* the number of the record to change; 0: the present one */
+    uint64_t id;     /* names the change; never 0 */
+    struct hfi_text name;
+    struct hfi_text address; /* of ADD and MOVE; else empty */
+};
+
+/* How far a change has come. */
+struct hfi_membered_frame {
+    uint32_t stage;  /* enum hf_member_stage */
+    uint32_t reason; /* enum hf_member_reason */
+    uint32_t number; /* the number of the record that the change changes, for the next MEMBER */
+    uint32_t done;   /* how much of the stage is done, of `total` */
+    uint32_t total;
+    struct hfi_text subject; /* the agent that `reason` is about; empty: none */
+};
+
 struct hfi_voter_frame {
     struct hfi_text name;
     struct hfi_text address;
@@ -274,6 +297,8 @@ struct hfi_frame {
         struct hfi_stated stated;
         uint32_t fact_count; /* TOLD */
         struct hfi_broken_frame broken;
+        struct hfi_member_frame member;
+        struct hfi_membered_frame membered;
         int32_t error; /* DONE: 0 or HF_E... */
     };
 };

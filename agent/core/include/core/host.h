@@ -71,6 +71,7 @@ struct host_config {
     int64_t session_ttl_ns;
     int64_t grace_ns;
     uint32_t max_drift_percent;
+    uint32_t voters_number; /* of the record of voters */
     uint32_t voter_count;
     uint32_t self; /* this agent's index in voters, or HOST_OBSERVER */
     struct message_agent voters[MESSAGE_VOTERS_MAX]; /* the same order at every agent */
@@ -82,8 +83,8 @@ struct host_config {
 };
 
 /* The rights of a client in a namespace, as bits. The driver derives them from the client's
- * credentials. */
-enum { HOST_MAY_USE = 1, HOST_MAY_ADMIN = 2 };
+ * credentials. HOST_MAY_CHANGE_VOTERS is a right in the cell, and the same in each namespace. */
+enum { HOST_MAY_USE = 1, HOST_MAY_ADMIN = 2, HOST_MAY_CHANGE_VOTERS = 4 };
 
 struct host_peer {
     /* the process id in the agent's pid namespace; 0: the process has no id in that namespace */

@@ -165,6 +165,9 @@ bool store_voters(struct store *store, struct message_voters *voters, bool *foun
     __attribute__((warn_unused_result));
 bool store_change_of_voters(struct store *store, struct quorum_change *change, bool *found)
     __attribute__((warn_unused_result));
+/* Finds out whether the store has rows of a quorum core: its agent is a voter, was one, or learned
+ * to become one. Returns false on an error. */
+bool store_has_voted(struct store *store, bool *voted) __attribute__((warn_unused_result));
 /* Writes the record of voters. Called within a batch. */
 bool store_put_voters(struct store *store, const struct message_voters *voters)
     __attribute__((warn_unused_result));

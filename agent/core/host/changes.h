@@ -1,0 +1,34 @@
+/*
+ * Changes of the voters that administrators of this host ask for (MEMBER, MEMBERED).
+ *
+ * The client asks again and again until the change is complete or refused. Each time, this host
+ * asks one voter, and answers the client with what the voter says. All hosts ask the same voter as
+ * long as it answers, so that several operators do not make several voters propose. The host keeps
+ * nothing between two questions: the client's frame has the number and the id of its change.
+ *
+ * Messages get lost, so a question is repeated until it is answered or its time is over.
+ */
+#ifndef HOST_CHANGES_H
+#define HOST_CHANGES_H
+
+#include "core/base/arena.h"
+#include "hub.h"
+
+struct changes;
+
+enum { CHANGES_ANSWERED_LATER = 1 }; /* a result in place of an error */
+
+struct changes *changes_lay_out(struct arena *arena);
+
+/* Asks a voter for what the client asks by MEMBER. Returns an error, or CHANGES_ANSWERED_LATER. */
+int32_t changes_ask(struct host *host, uint32_t client, const struct hfi_frame *frame,
+                    struct host_actions *actions);
+/* Handles a MEMBERED. Returns false if the message is of another kind. */
+bool changes_message(struct host *host, const struct message *message,
+                     struct host_actions *actions);
+/* Returns when changes_tick() is due. */
+int64_t changes_due_ns(const struct host *host);
+/* Repeats questions without an answer, and ends those whose time is over. */
+void changes_tick(struct host *host, struct host_actions *actions);
+
+#endif

@@ -1,0 +1,105 @@
+/*
+ * A store that learns, because its agent may become a voter. See change.h.
+ *
+ * It copies the registers and checkpoints of the voter that proposes, partition by partition, again
+ * and again until it joins. It copies no marks: a voter marks a session only by its own clock
+ * (m15).
+ * Nothing depends on how much it has copied but the time for which the cell with one voter more has
+ * fewer voters that are up to date: its answers do not count, and a number is complete only when a
+ * majority of its voters has everything.
+ */
+#include <string.h>
+
+#include "change_private.h"
+
+enum {
+    REPORT_MS = 200,
+    FORGET_MS = 10000, /* it ceases to learn if no LEARN came for this long */
+    PASSES = 2,        /* after so many it has all but what changed within the last one */
+};
+
+bool learning_is_ready(const struct quorum *quorum)
+{
+    return members_status(quorum) == MESSAGE_STATUS_LEARNING && quorum->changes->learning.id != 0 &&
+           quorum->changes->learning.passes >= PASSES;
+}
+
+void change_learn(struct quorum *quorum, const struct message *message)
+{
+    const struct message_told *told = &message->as.told;
+    struct learning *learning = &quorum->changes->learning;
+    uint32_t voter = 0;
+    if (members_status(quorum) != MESSAGE_STATUS_LEARNING ||
+        !members_same_voters(quorum, message) || !agents_voter(quorum, message, &voter)) {
+        return;
+    }
+    if (!told->learn) {
+        memset(learning, 0, sizeof(*learning));
+        return;
+    }
+    if (learning->id != told->id) {
+        memset(learning, 0, sizeof(*learning));
+        learning->id = told->id;
+        learning->proposer = message->from;
+    }
+    learning->until_ns = step_now_ns(quorum) + FORGET_MS * MS_NS;
+    learning->next_ns = step_now_ns(quorum);
+    step_schedule(quorum, step_now_ns(quorum));
+}
+
+void change_listing_read(struct quorum *quorum, uint32_t partition)
+{
+    struct learning *learning = &quorum->changes->learning;
+    if (learning->id == 0 || message_partition_has(&learning->read, partition)) {
+        return;
+    }
+    message_partition_add(&learning->read, partition);
+    if (++learning->copied == MESSAGE_PARTITIONS) {
+        learning->passes++;
+        learning->copied = 0;
+        memset(&learning->read, 0, sizeof(learning->read));
+    }
+    learning->next_ns = step_now_ns(quorum);
+    step_schedule(quorum, step_now_ns(quorum));
+}
+
+static void report(struct quorum *quorum, uint32_t proposer)
+{
+    const struct learning *learning = &quorum->changes->learning;
+    struct message_learned *out = &agents_send_voter(quorum, proposer, MESSAGE_LEARNED)->as.learned;
+    out->id = learning->id;
+    out->ready = learning_is_ready(quorum);
+    out->copied = out->ready ? MESSAGE_PARTITIONS : learning->copied;
+    out->total = MESSAGE_PARTITIONS;
+}
+
+int64_t learning_tick(struct quorum *quorum)
+{
+    struct learning *learning = &quorum->changes->learning;
+    uint32_t agent = 0;
+    if (learning->id == 0 || members_status(quorum) != MESSAGE_STATUS_LEARNING) {
+        return NEVER;
+    }
+    if (learning->next_ns > step_now_ns(quorum)) {
+        return learning->next_ns;
+    }
+    uint32_t voter = agents_find(quorum, &learning->proposer, &agent)
+                         ? agents_as_voter(quorum, agent)
+                         : quorum->config->voter_count;
+    if (voter == quorum->config->voter_count || learning->until_ns < step_now_ns(quorum)) {
+        memset(learning, 0, sizeof(*learning));
+        return NEVER;
+    }
+    if (!step_has_room(quorum, 4 * MESSAGE_VOTERS_MAX)) {
+        return step_now_ns(quorum);
+    }
+    for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
+        if (!message_partition_has(&learning->read, p) &&
+            !sync_read(quorum, voter, MESSAGE_SYNC_REGISTERS, p)) {
+            break;
+        }
+    }
+    report(quorum, voter);
+    learning->next_ns = step_now_ns(quorum) + REPORT_MS * MS_NS;
+    return learning->next_ns;
+}

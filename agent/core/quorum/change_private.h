@@ -1,0 +1,74 @@
+/* Shared by change.c, change_complete.c and change_learn.c. change.c calls the other two. */
+#ifndef QUORUM_CHANGE_PRIVATE_H
+#define QUORUM_CHANGE_PRIVATE_H
+
+#include "change.h"
+
+/* The change that this voter proposes. */
+struct proposal {
+    uint8_t stage; /* enum message_change_stage; 0: none */
+    uint8_t reason;
+    struct message_agent subject;
+    struct message_member_asked asked;
+    uint32_t number;              /* the number that the change makes */
+    struct message_voters record; /* what is proposed; count 0: not known yet */
+    bool read;                    /* `record` was read from an acceptor */
+    bool accepting;
+    uint64_t ballot;
+    uint64_t best;     /* the newest ballot under which an acceptor had accepted a record */
+    uint8_t promised;  /* the voters of n that promised, by bit */
+    uint8_t accepted;  /* the voters of n that accepted, by bit */
+    bool newcomer_has; /* the newcomer accepted */
+    int64_t next_ns;   /* when to send again */
+    int64_t until_ns;  /* when to give up */
+    /* LEARNS */
+    uint64_t learn_id;
+    uint64_t store_id[2]; /* the newcomer's store */
+    int64_t learned_ns;   /* when the newcomer last reported */
+    bool ready;
+    uint32_t copied, total;
+};
+
+/* What is known about the completion of the present number. */
+struct completion {
+    uint8_t knows;      /* the voters that go by it, by bit */
+    bool removed_knows; /* the removed voter goes by it */
+    int64_t since_ns; /* since when a majority of the number before has been known to; 0: not yet */
+    struct message_partitions settled;
+    uint8_t listed;  /* the voters whose marks were read, by bit */
+    uint8_t lacking; /* the voters of one of whose marks there was no room, by bit */
+    int64_t next_ns;
+};
+
+/* What a store does that learns. */
+struct learning {
+    uint64_t id; /* of the proposer's change; 0: it does not learn */
+    struct message_agent proposer;
+    int64_t until_ns; /* it ceases to learn if no LEARN comes before */
+    int64_t next_ns;  /* when to report again */
+    uint32_t passes;  /* how often all partitions were read */
+    uint32_t copied;  /* partitions that were read in this pass */
+    struct message_partitions read;
+};
+
+struct change {
+    struct quorum_change row; /* the acceptor of the next number; number 0: it has nothing */
+    struct proposal proposal;
+    struct completion completion;
+    struct learning learning;
+    int64_t *older_ns; /* by agent: when a message of an older version last came; 0: never */
+    /* by agent and voter: the epoch up to which that voter has marked, as read under this number */
+    uint32_t (*epochs)[MESSAGE_VOTERS_MAX];
+};
+
+/* ---- change_complete.c ---- */
+
+int64_t completion_tick(struct quorum *quorum);
+
+/* ---- change_learn.c ---- */
+
+/* Returns whether this store has copied all it needs to join by that record. */
+bool learning_is_ready(const struct quorum *quorum);
+int64_t learning_tick(struct quorum *quorum);
+
+#endif
