@@ -19,6 +19,12 @@
  *   release=E       hf_release fails with error E
  *   session=N       the enum hf_session_state
  *   voters=S        one voter for each letter: up, down, refused; else two, one of them refused
+ *   member=S        what hf_member answers, one letter for each call; the last one for all later
+ *                   calls: l learns, d decides, h chosen, c complete, t no voter answers, A to N
+ *                   refused for enum hf_member_reason 1 to 14, about the agent "x", x not allowed.
+ *                   With c the voters are as the change makes them. The voters of `voters` have
+ *                   addresses, tcp://10.0.0.1:7411 and so on
+ *   unsettled=N     the fact voters_complete is 0 in the first N calls of hf_facts
  *   facts=E         hf_facts fails with error E
  *   KEY=N           the fact KEY has the value N; also SUBJECT.KEY=N
  *   KEY.text=TEXT   the fact KEY has that text; without it, the fact votes has the text "refused"
@@ -551,6 +557,91 @@ const char *hf_socket(const hf_client *client)
                                   : "/run/holdfast/agent.sock";
 }
 
+/* The voters, if `member` is set. */
+static struct {
+    size_t count;
+    char names[8][16];
+    char addresses[8][64];
+    struct hf_voter_info infos[8];
+    const struct hf_voter_info *list[8];
+    size_t calls;  /* of hf_member */
+    int64_t facts; /* calls of hf_facts */
+} cell;
+
+static void make_cell(void)
+{
+    static const char *const names[] = {"dev", "b", "c", "d", "e", "f", "g"};
+    char letters[8] = "";
+    (void)setting("voters", letters, sizeof(letters));
+    for (; cell.calls == 0 && cell.count < strlen(letters); cell.count++) {
+        size_t i = cell.count;
+        snprintf(cell.names[i], sizeof(cell.names[i]), "%s", names[i]);
+        snprintf(cell.addresses[i], sizeof(cell.addresses[i]), "tcp://10.0.0.%zu:7411", i + 1);
+        cell.infos[i].state = letters[i] == 'u' ? HF_VOTER_UP : HF_VOTER_DOWN;
+    }
+    for (size_t i = 0; i < cell.count; i++) {
+        cell.infos[i].name = cell.names[i];
+        cell.infos[i].address = is_set("nowhere") ? NULL : cell.addresses[i];
+        cell.list[i] = &cell.infos[i];
+    }
+}
+
+/* Makes the voters what the change makes them. */
+static void apply(const struct hf_member_change *change)
+{
+    size_t i = 0;
+    while (i < cell.count && strcmp(cell.names[i], change->name) != 0) {
+        i++;
+    }
+    if (change->act == HF_MEMBER_REMOVE && i < cell.count) {
+        cell.count--;
+        memcpy(cell.names[i], cell.names[cell.count], sizeof(cell.names[i]));
+        memcpy(cell.addresses[i], cell.addresses[cell.count], sizeof(cell.addresses[i]));
+        cell.infos[i].state = cell.infos[cell.count].state;
+        return;
+    }
+    if (change->act == HF_MEMBER_REMOVE) {
+        return;
+    }
+    cell.count += i == cell.count;
+    snprintf(cell.names[i], sizeof(cell.names[i]), "%s", change->name);
+    snprintf(cell.addresses[i], sizeof(cell.addresses[i]), "%s", change->address);
+    cell.infos[i].state = HF_VOTER_UP;
+}
+
+int hf_member(hf_client *client, struct hf_member_change *change, hf_member_fn *fn, void *arg)
+{
+    char script[64] = "";
+    struct hf_member_info info = {.done = 3, .total = 257};
+    (void)client;
+    (void)setting("member", script, sizeof(script));
+    size_t last = strlen(script) - 1;
+    char letter = script[cell.calls < last ? cell.calls : last];
+    cell.calls++;
+    change->id = change->id != 0 ? change->id : cell.calls;
+    change->number = change->number != 0 ? change->number : 1;
+    log_call("member %d %s %s %u", (int)change->act, change->name,
+             change->address != NULL ? change->address : "-", (unsigned)change->id);
+    if (letter == 't' || letter == 'x') {
+        return letter == 't' ? HF_ETIMEDOUT : HF_EACCES;
+    }
+    if (letter >= 'A' && letter <= 'N') {
+        info.stage = HF_MEMBER_REFUSED;
+        info.reason = (enum hf_member_reason)(letter - 'A' + 1);
+        info.subject = "x";
+    } else {
+        info.stage = letter == 'l'   ? HF_MEMBER_LEARNS
+                     : letter == 'd' ? HF_MEMBER_DECIDES
+                     : letter == 'h' ? HF_MEMBER_CHOSEN
+                                     : HF_MEMBER_COMPLETE;
+    }
+    if (letter == 'c') {
+        apply(change);
+    }
+    fn(&info, arg);
+    return 0;
+}
+
 int hf_status(hf_client *client, hf_status_fn *fn, void *arg)
 {
     static const struct hf_voter_info voters[] = {
@@ -573,6 +664,7 @@ int hf_status(hf_client *client, hf_status_fn *fn, void *arg)
                                               : letters[count] == 'd' ? HF_VOTER_DOWN
                                                                       : HF_VOTER_REFUSED};
     }
+    make_cell();
     const struct hf_status status = {
         .agent = "dev",
         .cell = "dev",
@@ -581,8 +673,12 @@ int hf_status(hf_client *client, hf_status_fn *fn, void *arg)
         .session_state = (enum hf_session_state)number("session"),
         .session_epoch = 3,
         .session_remaining_ns = 4200000000,
-        .voters = count > 0 ? drawn_list : voter_list,
-        .voter_count = count > 0 ? count : 2,
+        .voters = is_set("member") ? cell.list
+                  : count > 0      ? drawn_list
+                                   : voter_list,
+        .voter_count = is_set("member") ? cell.count
+                       : count > 0      ? count
+                                        : 2,
         .clients = is_set("clients") ? (uint64_t)number("clients") : 1,
         .locks_held = 2,
         .waiters = 3,
@@ -679,6 +775,7 @@ static bool is_optional(const char *name)
 
 int hf_facts(hf_client *client, hf_fact_fn *fn, void *arg)
 {
+    bool unsettled = cell.facts++ < number("unsettled");
     (void)client;
     for (size_t i = 0; i < sizeof(facts) / sizeof(facts[0]) && number("facts") == 0; i++) {
         char subject[64];
@@ -692,6 +789,9 @@ int hf_facts(hf_client *client, hf_fact_fn *fn, void *arg)
                         ? setting(facts[i].name, text, sizeof(text))
                         : facts[i].text};
 
+        if (strcmp(facts[i].name, "voters_complete") == 0 && unsettled) {
+            fact.value = 0;
+        }
         if (is_optional(facts[i].name) && !is_set(facts[i].name)) {
             continue;
         }

@@ -10,7 +10,7 @@
  * lint checks that. The modules from the top down:
  *
  *   host                                          steps, timers, dispatch
- *   adoption regions opens remote changes breaks repair answers
+ *   adoption regions opens remote operator breaks repair answers
  *                                                 each changes locks for a reason of its own
  *   burials lease                                 the ends of handles, clients and sessions
  *   attend                                        what the agent does when it looks at a lock
@@ -111,7 +111,7 @@ struct host {
     struct breaks *breaks;
     struct tallies *tallies;
     struct remote *remote;
-    struct changes *changes;
+    struct operator_asks *operator_asks;
     struct delays *delays;
     struct requests *requests;
     struct kept *kept;
