@@ -619,7 +619,7 @@ static void agent_main(void *arg)
             fiber_exit();
         }
         see_to_end(agent);
-        if (agent->joins) {
+        if (agent->joins && voters_has(voters_of(agent), agent)) { /* the record is durable */
             agent_crash(agent, sim_draw(20) * SIM_MS);
             fiber_exit();
         }
