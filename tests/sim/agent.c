@@ -226,31 +226,46 @@ static void *keep(void **memory, size_t *kept, size_t size)
     return *memory;
 }
 
+static void quorum_config_of(const struct sim_agent *agent, struct quorum_config *config)
+{
+    const struct message_voters *record = voters_of(agent);
+    uint32_t self = message_voters_find(record, &agent->name);
+    *config = (struct quorum_config){.limits = quorum_limits,
+                                     .membership = 1,
+                                     .voter_count = record->count,
+                                     .self = self < record->count ? self : QUORUM_NO_VOTER,
+                                     .name = agent->name,
+                                     .rejoin = agent->disk.rejoin,
+                                     .session_ttl_ns = SIM_TTL_NS,
+                                     .grace_ns = SIM_GRACE_NS,
+                                     .max_drift_percent = SIM_DRIFT_PERCENT};
+    memcpy(config->store_id, agent->disk.store_id, sizeof(config->store_id));
+    address_of(agent, config->advertise, sizeof(config->advertise));
+    int ignored = snprintf(config->release, sizeof(config->release), "0.0-sim%u", agent->index);
+    (void)ignored;
+    for (uint32_t i = 0; i < record->count; i++) {
+        config->voters[i] = record->of[i].name;
+    }
+}
+
+static void core_make(struct sim_agent *agent, const struct quorum_config *config)
+{
+    HF_CHECK(quorum_config_error(config) == NULL);
+    agent->quorum = quorum_init(
+        keep(&agent->quorum_memory, &agent->quorum_bytes, quorum_size(&quorum_limits)), config,
+        agent->names);
+    disk_load(&agent->disk, agent->quorum);
+}
+
 static void quorum_make(struct sim_agent *agent, struct message_rules *rules,
                         struct message *header)
 {
-    struct quorum_config config = {.limits = quorum_limits,
-                                   .membership = 1,
-                                   .voter_count = world.voters,
-                                   .self = agent->index,
-                                   .rejoin = agent->disk.rejoin,
-                                   .session_ttl_ns = SIM_TTL_NS,
-                                   .grace_ns = SIM_GRACE_NS,
-                                   .max_drift_percent = SIM_DRIFT_PERCENT};
-    memcpy(config.store_id, agent->disk.store_id, sizeof(config.store_id));
-    address_of(agent, config.advertise, sizeof(config.advertise));
-    snprintf(config.release, sizeof(config.release), "0.0-sim%u", agent->index);
-    for (uint32_t i = 0; i < world.voters; i++) {
-        config.voters[i] = world.agents[i].name;
-    }
+    struct quorum_config config;
+    quorum_config_of(agent, &config);
     quorum_rules(&config, rules);
     agent->quorum = NULL;
-    if (agent->index < world.voters) {
-        HF_CHECK(quorum_config_error(&config) == NULL);
-        agent->quorum = quorum_init(
-            keep(&agent->quorum_memory, &agent->quorum_bytes, quorum_size(&quorum_limits)), &config,
-            agent->names);
-        disk_load(&agent->disk, agent->quorum);
+    if (config.self != QUORUM_NO_VOTER || voters_voted_with(agent)) {
+        core_make(agent, &config);
         quorum_header(agent->quorum, MESSAGE_RENEW, header);
         return;
     }
@@ -259,16 +274,40 @@ static void quorum_make(struct sim_agent *agent, struct message_rules *rules,
     header->membership = 1;
     header->from = agent->name;
     memcpy(header->store_id, agent->disk.store_id, sizeof(header->store_id));
-    struct message_voters voters;
-    message_voters_begin(&voters, config.voters, NULL, config.voter_count);
-    header->number = voters.number;
-    header->digest = message_voters_digest(&voters);
+    header->number = voters_of(agent)->number;
+    header->digest = message_voters_digest(voters_of(agent));
+}
+
+/* A voter asks this observer to learn. */
+static struct quorum *operation_learn(void *arg)
+{
+    struct sim_agent *agent = arg;
+    struct quorum_config config;
+    sim_tell("host %u learns", agent->index);
+    quorum_config_of(agent, &config);
+    core_make(agent, &config);
+    return agent->quorum;
+}
+
+/* The agent goes by another record. It dials the new voters. An observer whose store votes from now
+ * on restarts. */
+static void operation_record(void *arg, const struct message_voters *record)
+{
+    struct sim_agent *agent = arg;
+    for (uint32_t i = 0; i < record->count; i++) {
+        uint32_t other = agent_of_name(&record->of[i].name);
+        if (other != agent->index) {
+            net_dial(agent->index, other);
+        }
+    }
+    agent->joins = agent->quorum == NULL && voters_has(record, agent);
 }
 
 static void renewal_make(struct sim_agent *agent, const struct message_rules *rules,
                          const struct message *header)
 {
-    struct renewal_config config = {.voter_count = world.voters,
+    const struct message_voters *record = voters_of(agent);
+    struct renewal_config config = {.voter_count = record->count,
                                     .session_ttl_ns = SIM_TTL_NS,
                                     .grace_period_ns = SIM_GRACE_NS,
                                     .max_drift_percent = SIM_DRIFT_PERCENT,
@@ -277,8 +316,8 @@ static void renewal_make(struct sim_agent *agent, const struct message_rules *ru
                                     .durations = message_durations_digest(rules)};
     address_of(agent, config.advertise, sizeof(config.advertise));
     snprintf(config.release, sizeof(config.release), "0.0-sim%u", agent->index);
-    for (uint32_t i = 0; i < world.voters; i++) {
-        config.voters[i] = world.agents[i].name;
+    for (uint32_t i = 0; i < record->count; i++) {
+        config.voters[i] = record->of[i].name;
     }
     agent->renewal = renewal_init(
         keep(&agent->renewal_memory, &agent->renewal_bytes, renewal_size()), &config, header);
@@ -290,7 +329,8 @@ static void gossip_make(struct sim_agent *agent)
 {
     struct gossip_config config = {.limits = {.agents = AGENTS + 1, .items = 256, .chunks = 1024},
                                    .self = agent->name,
-                                   .voter = agent->index < world.voters,
+                                   .voter = message_voters_find(voters_of(agent), &agent->name) <
+                                            voters_of(agent)->count,
                                    .silent_ns = SIM_TTL_NS + SIM_GRACE_NS};
     agent->gossip = NULL;
     if (!world.gossip) {
@@ -310,7 +350,8 @@ static void driver_make(struct sim_agent *agent, const struct message_rules *rul
                                    .renewal = agent->renewal,
                                    .gossip = agent->gossip,
                                    .self = agent->name,
-                                   .voter_count = world.voters,
+                                   .voter_count = voters_of(agent)->count,
+                                   .record = *voters_of(agent),
                                    .rules = *rules,
                                    .operations = {.act = operation_act,
                                                   .send = operation_send,
@@ -318,6 +359,8 @@ static void driver_make(struct sim_agent *agent, const struct message_rules *rul
                                                   .address = operation_address,
                                                   .commit = operation_commit,
                                                   .log = operation_log,
+                                                  .record = operation_record,
+                                                  .learn = operation_learn,
                                                   .promise = operation_promise,
                                                   .session = operation_session,
                                                   .lend = operation_lend,
@@ -327,8 +370,8 @@ static void driver_make(struct sim_agent *agent, const struct message_rules *rul
                                                   .random = operation_random,
                                                   .arg = agent}};
     memcpy(config.store_id, agent->disk.store_id, sizeof(config.store_id));
-    for (uint32_t i = 0; i < world.voters; i++) {
-        config.voters[i] = world.agents[i].name;
+    for (uint32_t i = 0; i < voters_of(agent)->count; i++) {
+        config.voters[i] = voters_of(agent)->of[i].name;
     }
     HF_CHECK(agent->driver == NULL);
     agent->driver = driver_create(&config);
@@ -411,9 +454,10 @@ static void agent_begin(struct sim_agent *agent)
     gossip_make(agent);
     host_load(agent);
     driver_make(agent, &rules);
-    for (uint32_t i = 0; i < world.voters; i++) {
-        if (i != agent->index) {
-            net_dial(agent->index, i);
+    for (uint32_t i = 0; i < voters_of(agent)->count; i++) {
+        uint32_t other = agent_of_name(&voters_of(agent)->of[i].name);
+        if (other != agent->index) {
+            net_dial(agent->index, other);
         }
     }
     driver_start(agent->driver, agent->disk.epoch, adopted);
@@ -575,6 +619,10 @@ static void agent_main(void *arg)
             fiber_exit();
         }
         see_to_end(agent);
+        if (agent->joins && voters_has(voters_of(agent), agent)) { /* the record is durable */
+            agent_crash(agent, sim_draw(20) * SIM_MS);
+            fiber_exit();
+        }
         if (busy) {
             if (++turns > STEPS_BEFORE_REST) {
                 sim_fail("host %u: an agent never comes to rest", agent->index);
@@ -596,6 +644,7 @@ void agent_start(struct sim_agent *agent)
     agent->stalled_ns = 0;
     agent->stops_ns = 0;
     agent->resigns = false;
+    agent->joins = false;
     agent->starts++;
     agent->version = WIRE_VERSION;
     if (world.faults.older) {
@@ -742,6 +791,18 @@ void agent_rejoin(struct sim_agent *agent)
     agent->store = STORE_GOOD;
     agent->starts_again = 0;
     agent->rejoins_ns = 0;
+}
+
+void agent_new_store(struct sim_agent *agent)
+{
+    struct message_voters record = *voters_of(agent);
+    uint32_t epoch = agent->disk.epoch;
+    agent_crash(agent, sim_draw(20) * SIM_MS);
+    sim_tell("host %u gets a new store", agent->index);
+    disk_new(agent);
+    agent->disk.epoch = epoch;
+    agent->disk.voters = record;
+    watch_forgot(agent);
 }
 
 void agent_rejoin_by_mistake(struct sim_agent *agent)

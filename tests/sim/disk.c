@@ -108,19 +108,31 @@ static void write_action(struct disk *disk, const struct action *action)
         break;
     case ACTION_PERSIST_MEMBER:
         voter = agent_of_name(&action->as.member.voter);
-        HF_CHECK(voter < world.voters);
+        HF_CHECK(voter < world.agent_count);
         disk->members[voter] = action->as.member;
         break;
     case ACTION_PERSIST_SEEN:
         voter = agent_of_name(&action->as.seen.voter);
-        HF_CHECK(voter < world.voters);
+        HF_CHECK(voter < world.agent_count);
         disk->seen[voter] = action->as.seen;
         break;
     case ACTION_PERSIST_REJOINED:
         disk->rejoin = false;
         break;
-    case ACTION_PERSIST_VOTERS: /* no core emits these three yet */
+    case ACTION_PERSIST_VOTERS:
+        if (action->as.voters.number < disk->voters.number) {
+            sim_fail("the number of a record of voters falls");
+        }
+        disk->voters = action->as.voters;
+        break;
     case ACTION_PERSIST_CHANGE:
+        if (action->as.change.number < disk->change.number ||
+            (action->as.change.number == disk->change.number &&
+             action->as.change.promised < disk->change.promised)) {
+            sim_fail("a promise about the voters falls");
+        }
+        disk->change = action->as.change;
+        break;
     case ACTION_VOTERS:
     case ACTION_LOG:
     case ACTION_SEND:
@@ -173,7 +185,7 @@ static void load_rows(const struct disk *disk, struct quorum *quorum)
     for (uint32_t i = 0; i < world.agent_count; i++) {
         HF_CHECK(disk->marks[i].epoch == 0 || quorum_load_mark(quorum, &disk->marks[i]));
     }
-    for (uint32_t i = 0; i < world.voters; i++) {
+    for (uint32_t i = 0; i < world.agent_count; i++) {
         HF_CHECK(disk->members[i].voter.length == 0 ||
                  quorum_load_member(quorum, &disk->members[i]));
         HF_CHECK(disk->seen[i].voter.length == 0 || quorum_load_seen(quorum, &disk->seen[i]));
@@ -183,6 +195,8 @@ static void load_rows(const struct disk *disk, struct quorum *quorum)
 void disk_load(const struct disk *disk, struct quorum *quorum)
 {
     bool forget = broken == BREAK_PROMISE || broken == BREAK_BALLOT;
+    HF_CHECK(disk->voters.number == 0 || quorum_load_voters(quorum, &disk->voters));
+    HF_CHECK(disk->change.number == 0 || quorum_load_change(quorum, &disk->change));
     HF_CHECK(quorum_load_round(quorum, broken == BREAK_BALLOT ? 0 : disk->round));
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
         struct quorum_promise promise = {.ballot = forget ? 0 : disk->promised[p]};

@@ -38,7 +38,7 @@ static const struct fault table[] = {
     FLAG(barging),   FLAG(limits),     FLAG(no_delay),  FLAG(timeouts), FLAG(high_tokens),
     FLAG(rest),      FLAG(long_delay), FLAG(older),     FLAG(rolling),  FLAG(starved),
     FLAG(orderly),   CHANCE(mistake),  CHANCE(spoil),   FLAG(wide),     CHANCE(held),
-    FLAG(tries),     CHANCE(breaks),
+    FLAG(tries),     CHANCE(breaks),   CHANCE(change),
 };
 enum { FAULTS = sizeof(table) / sizeof(table[0]) };
 _Static_assert(FAULTS <= 64, "a bit for each fault");
@@ -51,12 +51,13 @@ const char *fault_name(uint32_t index)
 /* Turns a fault off, or makes it frequent. */
 static void overrule(struct faults *faults, const struct fault *fault, bool on)
 {
-    enum { OFTEN = 200 };
+    enum { OFTEN = 200, CHANGE_OFTEN = 20 }; /* most requests for a change are refused */
     char *at = (char *)faults + fault->offset;
     if (fault->flag) {
         *(bool *)at = on;
     } else {
-        *(uint32_t *)(void *)at = on ? OFTEN : 0;
+        bool change = fault->offset == offsetof(struct faults, change);
+        *(uint32_t *)(void *)at = !on ? 0 : change ? CHANGE_OFTEN : OFTEN;
     }
 }
 
@@ -191,6 +192,11 @@ void faults_draw(void)
         if (((world.run.off | world.run.often) >> i & 1) != 0) {
             overrule(faults, &table[i], (world.run.off >> i & 1) == 0);
         }
+    }
+    if (faults->change != 0) {
+        /* faults of disks, and older agents, keep the voters from being changed */
+        faults->restore = faults->lose = faults->mistake = 0;
+        faults->older = false;
     }
 }
 
@@ -431,6 +437,9 @@ void faults_inject(void)
     inject_processes(faults);
     inject_agents(faults);
     inject_disks(faults);
+    if (sim_chance(faults->change)) {
+        voters_inject();
+    }
     if (sim_chance(faults->cut)) {
         net_cut();
     }

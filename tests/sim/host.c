@@ -291,6 +291,8 @@ static void *keep(void **memory, size_t *kept, size_t size)
 
 void host_make(struct sim_agent *agent, bool adopted)
 {
+    const struct message_voters *record = voters_of(agent);
+    uint32_t voter = message_voters_find(record, &agent->name);
     struct host_config config = {
         .limits = {.locks = SLOTS,
                    .clients = CLIENTS,
@@ -298,13 +300,13 @@ void host_make(struct sim_agent *agent, bool adopted)
                    .blocks = BLOCKS,
                    .watches = WATCHES,
                    .requests = REQUESTS},
-        .role = agent->index < world.voters ? "voter" : "observer",
+        .role = voter < record->count ? "voter" : "observer",
         .version = "sim",
         .session_ttl_ns = SIM_TTL_NS,
         .grace_ns = SIM_GRACE_NS,
         .max_drift_percent = SIM_DRIFT_PERCENT,
-        .voter_count = world.voters,
-        .self = agent->index < world.voters ? agent->index : HOST_OBSERVER,
+        .voter_count = record->count,
+        .self = voter < record->count ? voter : HOST_OBSERVER,
         .continued_epoch = adopted ? agent->disk.epoch : 0,
         .namespace_count = 1,
         .namespaces = {"default"},
@@ -312,8 +314,8 @@ void host_make(struct sim_agent *agent, bool adopted)
     message_agent_set(&config.cell, "sim", 3);
     config.agent = agent->name;
     memcpy(config.store_id, agent->disk.store_id, sizeof(config.store_id));
-    for (uint32_t i = 0; i < world.voters; i++) {
-        config.voters[i] = world.agents[i].name;
+    for (uint32_t i = 0; i < record->count; i++) {
+        config.voters[i] = record->of[i].name;
     }
     agent->host = host_init(keep(&agent->host_memory, &agent->host_bytes, host_size(&config)),
                             &config, agent->names, &agent->kernel);

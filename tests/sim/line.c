@@ -75,7 +75,7 @@ static uint64_t reign_of(void)
     uint64_t highest = 0;
     lock_name_of(0, name, sizeof(name));
     uint32_t at = names_partition((const uint8_t *)name, strlen(name));
-    for (uint32_t i = 0; i < world.voters; i++) {
+    for (uint32_t i = 0; i < world.agent_count; i++) {
         const struct quorum *quorum = world.agents[i].up ? world.agents[i].quorum : NULL;
         if (quorum != NULL && ballots_state(quorum, at) == PARTITION_PREPARED &&
             ballots_of(quorum, at) > highest) {

@@ -94,13 +94,7 @@ static bool all_done(void)
             return false;
         }
     }
-    for (uint32_t i = 0; i < world.voters; i++) {
-        if (!world.agents[i].up ||
-            quorum_voter_status(world.agents[i].quorum) != MESSAGE_STATUS_VOTING) {
-            return false;
-        }
-    }
-    return true;
+    return voters_are_done();
 }
 
 /* Prints the seats of a slot, for the report of a failure. */
@@ -138,7 +132,7 @@ static void tell_seats(const struct sim_agent *agent, const struct hfi_region *r
 /* Prints the voters' registers of a lock, for the report of a failure. */
 static void tell_registers(uint32_t lock)
 {
-    for (uint32_t i = 0; i < world.voters; i++) {
+    for (uint32_t i = 0; i < world.agent_count; i++) {
         const struct sim_agent *agent = &world.agents[i];
         const struct disk_register *row = &agent->disk.registers[lock];
         const struct message_value *value = &row->reg.value;
@@ -203,12 +197,21 @@ static void fail_unserved(void)
                      process->asking ? hfi_frame_name(process->asking) : "nothing");
         }
     }
-    for (uint32_t i = 0; i < world.voters; i++) {
-        if (!world.agents[i].up ||
+    voters_tell();
+    for (uint32_t i = 0; i < world.agent_count; i++) {
+        if (!voters_has(voters_newest(), &world.agents[i])) {
+            continue;
+        }
+        if (!world.agents[i].up || world.agents[i].quorum == NULL ||
             quorum_voter_status(world.agents[i].quorum) != MESSAGE_STATUS_VOTING) {
             sim_fail("voter %u never votes again: status %d", i,
-                     world.agents[i].up ? (int)quorum_voter_status(world.agents[i].quorum) : -1);
+                     world.agents[i].up && world.agents[i].quorum != NULL
+                         ? (int)quorum_voter_status(world.agents[i].quorum)
+                         : -1);
         }
+    }
+    if (!voters_are_done()) {
+        sim_fail("number %u is never complete", voters_newest()->number);
     }
     sim_fail("it never ends");
 }
@@ -258,6 +261,7 @@ static void world_make(const struct run *run)
         disk_new(agent);
         world.fibers[i] = &agent->fiber;
     }
+    voters_reset();
     if (world.faults.high_tokens) {
         disk_preset_tokens();
     }

@@ -73,11 +73,11 @@ struct queued {
 
 static struct {
     struct asked asked[ASKED];
-    struct queued queued[MESSAGE_VOTERS_MAX][ASKED];
+    struct queued queued[AGENTS][ASKED];
     struct {
         struct message_order version;
-        uint32_t agents;                /* the hosts to which the round granted the lock */
-    } round[MESSAGE_VOTERS_MAX][LOCKS]; /* for each voter and lock: the last round that granted
+        uint32_t agents;    /* the hosts to which the round granted the lock */
+    } round[AGENTS][LOCKS]; /* for each voter and lock: the last round that granted
                                          * something */
     struct {
         uint32_t count;     /* the number of hand-overs since the recall */
@@ -192,9 +192,15 @@ static bool is_queued(const struct quorum *quorum, const struct message_acquire 
     return false;
 }
 
+/* The index of the agent whose core this is. */
+static uint32_t own_index(const struct quorum *quorum)
+{
+    return agent_of_name(&quorum->config->name);
+}
+
 static struct queued *queued_at(const struct quorum *quorum, uint16_t agent, uint64_t id)
 {
-    return &notes.queued[quorum->config->self][place_of(agent, id) % ASKED];
+    return &notes.queued[own_index(quorum)][place_of(agent, id) % ASKED];
 }
 
 /* Returns the request's entry, or NULL if the time of its arrival is no longer known. */
@@ -203,7 +209,7 @@ static const struct queued *queued_find(const struct quorum *quorum,
 {
     const struct queued *at = queued_at(quorum, request->agent, request->id);
     bool same = at->agent == request->agent && at->epoch == request->epoch &&
-                at->id == request->id && at->starts == world.agents[quorum->config->self].starts;
+                at->id == request->id && at->starts == world.agents[own_index(quorum)].starts;
     return same ? at : NULL;
 }
 
@@ -233,11 +239,11 @@ void order_request(struct quorum *quorum, const struct message *message,
     order_asked(message);
     bool before = is_queued(quorum, acquire);
     struct asked *asked = asked_at(agent_of_name(&acquire->agent), acquire->request_id);
-    sim_tell("voter %u: %.*s asks, waited %u ms%s", quorum->config->self, acquire->agent.length,
+    sim_tell("voter %u: %.*s asks, waited %u ms%s", own_index(quorum), acquire->agent.length,
              acquire->agent.text, acquire->waited_ms, before ? ", again" : "");
     if (!before && agents_make(quorum, &acquire->agent, &agent)) {
         *queued_at(quorum, (uint16_t)agent, acquire->request_id) = (struct queued){
-            .starts = world.agents[quorum->config->self].starts,
+            .starts = world.agents[own_index(quorum)].starts,
             .agent = (uint16_t)agent,
             .epoch = acquire->epoch,
             .id = acquire->request_id,
@@ -268,7 +274,7 @@ static void check_queue(const struct quorum *quorum, const struct operation *ope
             its->came_ns < mine->came_ns && its->arrived_ns < operation->began_ns &&
             !is_over(quorum, other)) {
             sim_fail("voter %u grants lock %u to %.*s, who came %lld us after %.*s",
-                     quorum->config->self, lock, agents_name(quorum, granted->agent)->length,
+                     own_index(quorum), lock, agents_name(quorum, granted->agent)->length,
                      agents_name(quorum, granted->agent)->text,
                      (long long)(mine->came_ns - its->came_ns) / 1000,
                      agents_name(quorum, other->agent)->length,
@@ -323,7 +329,7 @@ static void check_hosts(struct asked *mine)
 static bool is_new(const struct quorum *quorum, const struct operation *operation, uint32_t lock,
                    uint32_t agent, struct message_order version)
 {
-    uint32_t self = quorum->config->self;
+    uint32_t self = own_index(quorum);
     if (!message_order_equal(version, operation->order)) {
         return false;
     }
@@ -347,7 +353,7 @@ void answered_keep(struct quorum *quorum, const struct queued_request *request,
         struct asked *asked = asked_at(agent, request->id);
         check_queue(quorum, operation, request, lock);
         if (asked->id == request->id && asked->epoch == request->epoch) {
-            asked->chosen_ns = clock_true(&world.agents[quorum->config->self], operation->began_ns);
+            asked->chosen_ns = clock_true(&world.agents[own_index(quorum)], operation->began_ns);
             check_hosts(asked);
         }
     }

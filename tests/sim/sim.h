@@ -69,6 +69,7 @@ struct faults {
     uint32_t cut, reset, drift;      /* faults of links and of clocks */
     uint32_t restore, lose, mistake; /* faults of disks */
     uint32_t spoil;                  /* faults of regions */
+    uint32_t change;                 /* operators change the voters (voters.c); only with --often */
     uint32_t fail;                   /* one commit in n fails */
     uint32_t loss, repeat, late;     /* one packet in n is lost, repeated, or late */
     bool reorder, slow_disk;
@@ -167,8 +168,10 @@ struct disk {
     struct message_checkpoint checkpoints[MESSAGE_PARTITIONS];
     struct disk_register registers[LOCKS];
     struct message_session marks[AGENTS];
-    struct quorum_member members[MESSAGE_VOTERS_MAX];
-    struct quorum_seen seen[MESSAGE_VOTERS_MAX];
+    struct quorum_member members[AGENTS];
+    struct quorum_seen seen[AGENTS];
+    struct message_voters voters; /* number 0: the record of number 1 */
+    struct quorum_change change;  /* number 0: none */
     struct slot_row slots[SLOTS];
 };
 
@@ -252,6 +255,7 @@ struct sim_agent {
     int64_t stops_ns;   /* after SIGTERM: when the agent ends at the latest; 0: it got no SIGTERM */
     int64_t down_ns;    /* how long the agent stays down after its end */
     bool resigns;       /* the driver has begun to resign */
+    bool joins;         /* the agent has to restart, because its store votes from now on */
     /* The fields from here on are lost in a crash. */
     struct driver *driver;
     struct net_packet *taken;         /* the message that the agent is handling */
@@ -437,10 +441,32 @@ void agent_free(struct sim_agent *agent);
 void agent_lose_disk(struct sim_agent *agent);
 void agent_restore_disk(struct sim_agent *agent);
 void agent_rejoin(struct sim_agent *agent);
+/* An operator gives the agent a new store, so that it can be added as a voter again. */
+void agent_new_store(struct sim_agent *agent);
 /* agent_rejoin_by_mistake() makes a voter start over without need, even if other voters start over,
  * too. agent_undo_rejoin() undoes the start-over, if no other voter knows of it. */
 void agent_rejoin_by_mistake(struct sim_agent *agent);
 void agent_undo_rejoin(struct sim_agent *agent);
+/* ---- voters.c ---- */
+
+void voters_reset(void);
+/* Returns the record of voters on the agent's disk; that of number 1 if there is none. */
+const struct message_voters *voters_of(const struct sim_agent *agent);
+/* Returns whether the record has that agent with its present store. */
+bool voters_has(const struct message_voters *record, const struct sim_agent *agent);
+const struct message_voters *voters_newest(void);
+/* Returns the record of that number, or NULL if no disk ever had it. */
+const struct message_voters *voters_numbered(uint32_t number);
+/* Fills in the records that are in use. Returns how many: 1 or 2. */
+uint32_t voters_in_use(const struct message_voters *out[2]);
+bool voters_are_majority(const struct message_voters *record, const bool *yes);
+void voters_durable(const struct sim_agent *agent, const struct message_voters *record);
+void voters_voted(const struct sim_agent *from, const struct message *message);
+bool voters_voted_with(const struct sim_agent *agent);
+bool voters_are_done(void);
+void voters_tell(void);
+void voters_inject(void);
+
 /* Returns the agent with that name, or AGENTS if there is none. */
 uint32_t agent_of_name(const struct message_agent *name);
 

@@ -47,14 +47,16 @@ struct promised {
 
 static struct {
     /* for each voter */
-    uint64_t told_promise[MESSAGE_VOTERS_MAX][MESSAGE_PARTITIONS];
-    struct message_order told_accepted[MESSAGE_VOTERS_MAX][LOCKS];
-    struct message_order durable[MESSAGE_VOTERS_MAX][LOCKS]; /* the highest order that was
+    uint64_t told_promise[AGENTS][MESSAGE_PARTITIONS];
+    struct message_order told_accepted[AGENTS][LOCKS];
+    struct message_order durable[AGENTS][LOCKS]; /* the highest order that was
                                                               * durable so far */
     /* the commits that wrote the voters' promises and registers */
-    uint64_t promise_commit[MESSAGE_VOTERS_MAX][MESSAGE_PARTITIONS];
-    uint64_t register_commit[MESSAGE_VOTERS_MAX][LOCKS];
-    bool forgot[MESSAGE_VOTERS_MAX]; /* the voter's disk was once lost, or replaced by an old
+    uint64_t promise_commit[AGENTS][MESSAGE_PARTITIONS];
+    uint64_t register_commit[AGENTS][LOCKS];
+    /* the number by which each voter went when it last marked a session of each agent */
+    uint32_t marked_under[AGENTS][AGENTS];
+    bool forgot[AGENTS]; /* the voter's disk was once lost, or replaced by an old
                                       * copy */
     /* rings of the last proposals and answers */
     struct proposal proposals[PROPOSALS];
@@ -70,9 +72,15 @@ void watch_reset(void)
     memset(&seen, 0, sizeof(seen));
 }
 
-static uint32_t majority(void)
+/* Returns whether the agents `yes` are a majority of the voters of a number in use. */
+static bool is_majority(const bool *yes)
 {
-    return world.voters / 2 + 1;
+    const struct message_voters *records[2];
+    bool is = false;
+    for (uint32_t i = voters_in_use(records); i > 0; i--) {
+        is = is || voters_are_majority(records[i - 1], yes);
+    }
+    return is;
 }
 
 /* ---- promises and votes ---- */
@@ -112,20 +120,19 @@ static void check_told(const struct sim_agent *agent)
 
 void watch_starts(const struct sim_agent *agent)
 {
-    if (agent->index < world.voters && agent->store == STORE_GOOD) {
+    if (agent->store == STORE_GOOD) {
         check_told(agent);
     }
 }
 
 void watch_forgot(const struct sim_agent *agent)
 {
-    if (agent->index < world.voters) {
-        seen.forgot[agent->index] = true;
-        memset(seen.told_promise[agent->index], 0, sizeof(seen.told_promise[agent->index]));
-        memset(seen.told_accepted[agent->index], 0, sizeof(seen.told_accepted[agent->index]));
-        memset(seen.promise_commit[agent->index], 0, sizeof(seen.promise_commit[agent->index]));
-        memset(seen.register_commit[agent->index], 0, sizeof(seen.register_commit[agent->index]));
-    }
+    seen.forgot[agent->index] = agent->index < world.voters && world.faults.change == 0;
+    memset(seen.told_promise[agent->index], 0, sizeof(seen.told_promise[agent->index]));
+    memset(seen.told_accepted[agent->index], 0, sizeof(seen.told_accepted[agent->index]));
+    memset(seen.promise_commit[agent->index], 0, sizeof(seen.promise_commit[agent->index]));
+    memset(seen.register_commit[agent->index], 0, sizeof(seen.register_commit[agent->index]));
+    memset(seen.marked_under[agent->index], 0, sizeof(seen.marked_under[agent->index]));
     seen.promised[agent->index].epoch = 0;
 }
 
@@ -179,13 +186,16 @@ static void check_chosen(const struct sim_agent *from, const struct message_name
                          struct message_order order)
 {
     uint32_t lock = disk_lock_of(name);
+    const struct message_voters *record = quorum_voters(from->quorum);
+    bool has[AGENTS] = {false};
     uint32_t count = 0;
-    for (uint32_t voter = 0; voter < world.voters; voter++) {
-        count += !message_order_before(seen.durable[voter][lock], order);
+    for (uint32_t voter = 0; voter < world.agent_count; voter++) {
+        has[voter] = !message_order_before(seen.durable[voter][lock], order);
+        count += has[voter];
     }
-    if (count < majority()) {
+    if (!voters_are_majority(record, has)) {
         sim_fail("voter %u answers with what %u of %u voters have durably: lock %u, %llx.%llu",
-                 from->index, count, world.voters, lock, (unsigned long long)order.ballot,
+                 from->index, count, record->count, lock, (unsigned long long)order.ballot,
                  (unsigned long long)order.sequence);
     }
 }
@@ -194,8 +204,8 @@ static void check_chosen(const struct sim_agent *from, const struct message_name
 static bool is_in_force(const struct answer *answer, uint32_t lock)
 {
     const struct message_agent *agent = &world.agents[answer->agent].name;
-    uint32_t count = 0;
-    for (uint32_t voter = 0; voter < world.voters; voter++) {
+    bool count[AGENTS] = {false};
+    for (uint32_t voter = 0; voter < world.agent_count; voter++) {
         const struct disk_register *row = &world.agents[voter].disk.registers[lock];
         const struct message_value *value = &row->reg.value;
         bool has = row->used && value->mode == MESSAGE_MODE_EXCLUSIVE &&
@@ -206,9 +216,9 @@ static bool is_in_force(const struct answer *answer, uint32_t lock)
             has = has || (memcmp(&share->agent, agent, sizeof(*agent)) == 0 &&
                           message_order_equal(share->version, answer->version));
         }
-        count += has;
+        count[voter] = has;
     }
-    return count >= majority();
+    return is_majority(count);
 }
 
 static void sent_grant(const struct sim_agent *from, const struct message_grant *grant)
@@ -236,9 +246,9 @@ static void sent_grant(const struct sim_agent *from, const struct message_grant 
 
 void watch_held(const struct sim_agent *agent, uint32_t lock)
 {
+    bool yes[AGENTS] = {false};
     uint32_t count = 0;
-    uint32_t gone = 0;
-    for (uint32_t voter = 0; voter < world.voters; voter++) {
+    for (uint32_t voter = 0; voter < world.agent_count; voter++) {
         const struct disk_register *row = &world.agents[voter].disk.registers[lock];
         const struct message_value *value = &row->reg.value;
         bool has = row->used && memcmp(&value->owner, &agent->name, sizeof(agent->name)) == 0;
@@ -246,9 +256,9 @@ void watch_held(const struct sim_agent *agent, uint32_t lock)
             has = has || memcmp(&value->shares[i].agent, &agent->name, sizeof(agent->name)) == 0;
         }
         count += has;
-        gone += !has && seen.forgot[voter];
+        yes[voter] = has || seen.forgot[voter];
     }
-    if (count + gone < majority()) {
+    if (!is_majority(yes)) {
         sim_fail("lock %u is held on host %u, but %u of %u voters have it as its", lock,
                  agent->index, count, world.voters);
     }
@@ -317,16 +327,24 @@ void watch_promise(const struct sim_agent *agent, uint32_t epoch, int64_t deadli
 static void check_marks(const struct message_session *mark)
 {
     uint32_t agent = agent_of_name(&mark->agent);
-    uint32_t count = 0;
-    for (uint32_t voter = 0; voter < world.voters; voter++) {
-        count += world.agents[voter].disk.marks[agent].epoch >= mark->epoch;
-    }
     const struct promised *at = &seen.promised[agent];
     const struct sim_agent *owner = &world.agents[agent];
-    if (count >= majority() && at->epoch != 0 && at->epoch <= mark->epoch &&
-        at->boot == owner->clock.boot && clock_now(owner) < at->deadline_ns) {
-        sim_fail("session %u of host %u is dead %lld us before its deadline", mark->epoch, agent,
-                 (long long)(at->deadline_ns - clock_now(owner)) / 1000);
+    for (uint32_t number = 1; voters_numbered(number) != NULL; number++) {
+        bool yes[AGENTS] = {false};
+        for (uint32_t voter = 0; voter < world.agent_count; voter++) {
+            const struct sim_agent *other = &world.agents[voter];
+            uint32_t under = seen.marked_under[voter][agent];
+            /* a voter reports a mark under every number by which it goes from then on */
+            yes[voter] = other->disk.marks[agent].epoch >= mark->epoch && under <= number &&
+                         number <= voters_of(other)->number;
+        }
+        if (voters_are_majority(voters_numbered(number), yes) && at->epoch != 0 &&
+            at->epoch <= mark->epoch && at->boot == owner->clock.boot &&
+            clock_now(owner) < at->deadline_ns) {
+            sim_fail("session %u of host %u is dead %lld us before its deadline, under number %u",
+                     mark->epoch, agent, (long long)(at->deadline_ns - clock_now(owner)) / 1000,
+                     number);
+        }
     }
 }
 
@@ -345,7 +363,16 @@ void watch_durable(const struct sim_agent *agent, const struct action *action)
             }
         }
     } else if (action->kind == ACTION_PERSIST_MARK) {
+        seen.marked_under[agent->index][agent_of_name(&action->as.mark.agent)] =
+            voters_of(agent)->number;
         check_marks(&action->as.mark);
+    } else if (action->kind == ACTION_PERSIST_VOTERS) {
+        voters_durable(agent, &action->as.voters);
+        for (uint32_t i = 0; i < world.agent_count; i++) {
+            if (agent->disk.marks[i].epoch != 0) {
+                check_marks(&agent->disk.marks[i]);
+            }
+        }
     }
 }
 
@@ -355,7 +382,7 @@ static bool is_vote(enum message_kind kind)
 {
     return kind == MESSAGE_PROMISE || kind == MESSAGE_VALUE || kind == MESSAGE_ACCEPTED ||
            kind == MESSAGE_POLLED || kind == MESSAGE_MARKED || kind == MESSAGE_RENEW_ACK ||
-           kind == MESSAGE_CHECKPOINTED || kind == MESSAGE_SYNCED;
+           kind == MESSAGE_CHECKPOINTED || kind == MESSAGE_SYNCED || kind == MESSAGE_CHANGE_PROMISE;
 }
 
 static const char *kind_name(enum message_kind kind)
@@ -489,6 +516,9 @@ void watch_sent(const struct sim_agent *from, uint32_t to, const struct message 
     }
     if (!own) {
         return;
+    }
+    if (is_vote(message->kind)) {
+        voters_voted(from, message);
     }
     switch (message->kind) {
     case MESSAGE_PROMISE:

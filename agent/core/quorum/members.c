@@ -111,7 +111,9 @@ static uint64_t opened_commit(const struct quorum *quorum)
 
 uint64_t members_reported_commit(const struct quorum *quorum)
 {
-    bool logged = members_votes(quorum) && quorum->members->commit >= quorum->members->vote_commit;
+    /* votes of before its voter was removed may still wait for the disk */
+    bool voted = members_votes(quorum) || quorum->members->status == MESSAGE_STATUS_RETIRED;
+    bool logged = voted && quorum->members->commit >= quorum->members->vote_commit;
     return logged ? quorum->members->commit : opened_commit(quorum);
 }
 
@@ -710,6 +712,9 @@ void members_start(struct quorum *quorum)
         members->status = members->voted ? MESSAGE_STATUS_RETIRED : MESSAGE_STATUS_LEARNING;
         members_announce(quorum);
         return;
+    }
+    if (!quorum->config->rejoin) {
+        members_add_lines(quorum);
     }
     if (quorum->config->voter_count == 1) {
         if (!has_record(quorum)) {

@@ -86,6 +86,9 @@ void members_note_rules(struct quorum *quorum);
 
 /* ---- members_voters.c ---- */
 
+/* Adds the lines that the record of voters gives, where this store has none: it was added, and
+ * restarted before it went by the record that adds it. */
+void members_add_lines(struct quorum *quorum);
 /* Goes by the voters of the configuration, which are those of number 1. */
 void members_begin_voters(struct quorum *quorum);
 int64_t members_voters_tick(struct quorum *quorum);

@@ -150,6 +150,18 @@ static void add_lines(struct quorum *quorum, const struct succession *succession
     }
 }
 
+void members_add_lines(struct quorum *quorum)
+{
+    const struct message_voters *voters = &quorum->members->voters;
+    for (uint32_t i = 0; i < voters->count; i++) {
+        const uint64_t *id = voters->of[i].store_id;
+        if (quorum->members->of[i].line.generation == 0 && (id[0] | id[1]) != 0) {
+            struct message_member line = {.store_id = {id[0], id[1]}, .generation = 1};
+            members_set_line(quorum, i, &line);
+        }
+    }
+}
+
 /* Decides whether this store votes under the record by which the agent goes now. */
 static void set_status(struct quorum *quorum, const struct succession *succession)
 {

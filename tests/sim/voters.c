@@ -1,0 +1,248 @@
+/*
+ * The fault "change": operators change the voters while the cell runs. They add an observer, remove
+ * a voter, replace one (remove it, then add another), or move one, at any time, and again before
+ * the last change is complete.
+ *
+ * Checked from outside:
+ *
+ *   one record  All agents that go by a number go by the same record of it.
+ *   one by one  A record appears only when the number before it was complete, and it has one voter
+ *               more or one less, or moves one.
+ *   durable     A vote names no number that is not on its sender's disk, and comes from a voter of
+ *               that number.
+ *   the end     After everything has healed, the newest number is complete, and all its voters
+ *               vote.
+ *
+ * watch.c counts majorities by the records that are in use: a number is in use from its choice on
+ * until its successor is complete.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "proto/check.h"
+#include "sim.h"
+
+enum { NUMBERS = 256 };
+
+static struct {
+    struct message_voters record[NUMBERS]; /* by number; count 0: not seen */
+    bool complete[NUMBERS];
+    uint32_t newest;
+    uint64_t requests;
+} seen;
+
+void voters_reset(void)
+{
+    struct message_agent names[MESSAGE_VOTERS_MAX];
+    memset(&seen, 0, sizeof(seen));
+    for (uint32_t i = 0; i < world.voters; i++) {
+        names[i] = world.agents[i].name;
+    }
+    message_voters_begin(&seen.record[1], names, NULL, world.voters);
+    seen.complete[1] = true;
+    seen.newest = 1;
+}
+
+const struct message_voters *voters_of(const struct sim_agent *agent)
+{
+    return agent->disk.voters.number != 0 ? &agent->disk.voters : &seen.record[1];
+}
+
+bool voters_has(const struct message_voters *record, const struct sim_agent *agent)
+{
+    uint32_t at = message_voters_find(record, &agent->name);
+    const uint64_t *id = record->of[at < record->count ? at : 0].store_id;
+    return at < record->count &&
+           ((id[0] | id[1]) == 0 ||
+            memcmp(id, agent->disk.store_id, sizeof(record->of[0].store_id)) == 0);
+}
+
+const struct message_voters *voters_newest(void)
+{
+    return &seen.record[seen.newest];
+}
+
+const struct message_voters *voters_numbered(uint32_t number)
+{
+    number = number == 0 ? 1 : number;
+    return number < NUMBERS && seen.record[number].count != 0 ? &seen.record[number] : NULL;
+}
+
+uint32_t voters_in_use(const struct message_voters *out[2])
+{
+    uint32_t count = 0;
+    out[count++] = &seen.record[seen.newest];
+    if (!seen.complete[seen.newest]) {
+        out[count++] = &seen.record[seen.newest - 1];
+    }
+    return count;
+}
+
+/* Returns whether the voters `yes` (by agent) are a majority of the record. */
+bool voters_are_majority(const struct message_voters *record, const bool *yes)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < record->count; i++) {
+        count += yes[agent_of_name(&record->of[i].name)];
+    }
+    return count > record->count / 2;
+}
+
+/* ---- checks ---- */
+
+/* Returns by how many voters the two records differ. */
+static uint32_t difference(const struct message_voters *a, const struct message_voters *b)
+{
+    uint32_t both = 0;
+    for (uint32_t i = 0; i < a->count; i++) {
+        uint32_t at = message_voters_find(b, &a->of[i].name);
+        both += at < b->count && b->of[at].ballot_id == a->of[i].ballot_id;
+    }
+    return a->count + b->count - 2 * both;
+}
+
+static void check_ids(const struct message_voters *record)
+{
+    for (uint32_t number = 1; number < record->number; number++) {
+        const struct message_voters *old = &seen.record[number];
+        for (uint32_t i = 0; i < record->count; i++) {
+            for (uint32_t k = 0; k < old->count; k++) {
+                bool same = memcmp(&record->of[i].name, &old->of[k].name,
+                                   sizeof(old->of[k].name)) == 0;
+                if (record->of[i].ballot_id == old->of[k].ballot_id && !same) {
+                    sim_fail("two voters of numbers %u and %u have the same number in ballots",
+                             number, record->number);
+                }
+            }
+        }
+    }
+}
+
+void voters_durable(const struct sim_agent *agent, const struct message_voters *record)
+{
+    HF_CHECK(record->number < NUMBERS);
+    struct message_voters *known = &seen.record[record->number];
+    if (known->count == 0) {
+        if (record->number != seen.newest + 1 || !seen.complete[seen.newest]) {
+            sim_fail("host %u goes by number %u, but number %u is not complete", agent->index,
+                     record->number, record->number - 1);
+        }
+        uint32_t moves = record->act == MESSAGE_MEMBER_MOVE;
+        if (difference(record, &seen.record[seen.newest]) != 1 - moves) {
+            sim_fail("number %u changes more than one voter", record->number);
+        }
+        sim_tell("number %u: act %u of %.*s, %u voters", record->number, record->act,
+                 record->changed.length, record->changed.text, record->count);
+        message_voters_copy(known, record);
+        seen.newest = record->number;
+        check_ids(record);
+    }
+    if (message_voters_digest(known) != message_voters_digest(record)) {
+        sim_fail("host %u goes by another record of number %u than others", agent->index,
+                 record->number);
+    }
+    if (record->complete && !seen.complete[record->number]) {
+        seen.complete[record->number] = true;
+        sim_tell("number %u is complete", record->number);
+    }
+}
+
+void voters_voted(const struct sim_agent *from, const struct message *message)
+{
+    const struct message_voters *record = voters_numbered(message->number);
+    uint32_t durable = voters_of(from)->number;
+    if (world.faults.older || message->number == 0) {
+        return;
+    }
+    if (message->number > durable) {
+        sim_fail("host %u sends kind %d under number %u, but has number %u on its disk",
+                 from->index, message->kind, message->number, durable);
+    }
+    if (record == NULL || !voters_has(record, from)) {
+        sim_fail("host %u sends kind %d under number %u, of which it is no voter", from->index,
+                 message->kind, message->number);
+    }
+}
+
+/* Returns whether the newest number is complete, and all its voters vote under it. */
+bool voters_are_done(void)
+{
+    for (uint32_t i = 0; i < world.agent_count; i++) {
+        const struct sim_agent *agent = &world.agents[i];
+        if (voters_has(voters_newest(), agent) &&
+            (!agent->up || agent->quorum == NULL ||
+             quorum_voter_status(agent->quorum) != MESSAGE_STATUS_VOTING ||
+             quorum_voters(agent->quorum)->number != seen.newest ||
+             !quorum_voters(agent->quorum)->complete)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void voters_tell(void)
+{
+    for (uint32_t i = 0; i < world.agent_count; i++) {
+        const struct sim_agent *agent = &world.agents[i];
+        sim_tell("host %u: up %d, number %u on disk, status %d, goes by %u", i, agent->up,
+                 voters_of(agent)->number,
+                 agent->up && agent->quorum != NULL ? (int)quorum_voter_status(agent->quorum) : -1,
+                 agent->up && agent->quorum != NULL ? quorum_voters(agent->quorum)->number : 0);
+    }
+}
+
+/* ---- operators ---- */
+
+/* Returns whether the agent's store has voted. */
+bool voters_voted_with(const struct sim_agent *agent)
+{
+    return agent->disk.members[agent->index].voter.length != 0;
+}
+
+/* Asks a voter for a change. The answer is of no interest: the voter goes on by itself. */
+static void ask(struct sim_agent *from, const struct sim_agent *to, enum message_member_act act,
+                const struct sim_agent *voter)
+{
+    struct message message;
+    message_copy(&message, renewal_header(from->renewal));
+    memset(&message.as, 0, MESSAGE_BASE_SIZE - offsetof(struct message, as));
+    message.kind = MESSAGE_MEMBER;
+    message.as.member.agent = from->name;
+    message.as.member.request_id = ++seen.requests << 16 | 1;
+    message.as.member.act = (uint8_t)act;
+    message.as.member.voter = voter->name;
+    if (act != MESSAGE_MEMBER_REMOVE) {
+        int ignored = snprintf(message.as.member.address, MESSAGE_ADDRESS_MAX, "sim://%llu",
+                               (unsigned long long)seen.requests);
+        (void)ignored;
+    }
+    sim_tell("host %u asks host %u for act %u of host %u", from->index, to->index, act,
+             voter->index);
+    if (from == to) {
+        return;
+    }
+    net_send(from->index, to->index, &message);
+}
+
+void voters_inject(void)
+{
+    struct sim_agent *from = &world.agents[sim_draw(world.agent_count)];
+    struct sim_agent *to = &world.agents[sim_draw(world.agent_count)];
+    struct sim_agent *subject = &world.agents[sim_draw(world.agent_count)];
+    bool votes = voters_has(voters_newest(), subject);
+    uint32_t count = voters_newest()->count;
+    if (!from->up || from->renewal == NULL || !to->up || !voters_has(voters_newest(), to)) {
+        return;
+    }
+    if (votes && sim_draw(4) == 0) {
+        ask(from, to, MESSAGE_MEMBER_MOVE, subject);
+    } else if (votes && (count > 3 || sim_draw(3) == 0)) {
+        ask(from, to, MESSAGE_MEMBER_REMOVE, subject);
+    } else if (!votes && (count < 5 || sim_draw(3) == 0)) {
+        if (voters_voted_with(subject) && seen.complete[seen.newest]) {
+            agent_new_store(subject); /* a removed voter comes back with a new store only */
+            return;
+        }
+        ask(from, to, MESSAGE_MEMBER_ADD, subject);
+    }
+}
