@@ -1,5 +1,6 @@
 /*
  * `holdfast member list`, or `holdfast member` alone, lists the voters of the cell.
+ * `holdfast member backup` copies the store: member_backup.h.
  * `holdfast member rejoin` explains starting over, and runs holdfastd --rejoin with the same
  * options, because only that program can handle the store and its locks.
  */
@@ -11,6 +12,7 @@
 #include "cli.h"
 #include "help.h"
 #include "json.h"
+#include "member_backup.h"
 #include "options.h"
 #include "tool.h"
 
@@ -86,19 +88,32 @@ int command_member(struct cli *cli, int argc, char **argv)
     const char *config = NULL;
     bool yes = false;
     bool undo = false;
+    bool force = false;
     const struct option_spec specs[] = {{"config", '\0', OPTION_TEXT, &config},
+                                        {"force", '\0', OPTION_FLAG, &force},
                                         {"undo", '\0', OPTION_FLAG, &undo},
                                         {"yes", '\0', OPTION_FLAG, &yes}};
     struct arguments words;
-    const char *expected = "list, rejoin or nothing";
-    int status = options_parse(cli, "member", specs, 3, argc, argv, &words);
+    const char *expected = "list, backup, rejoin or nothing";
+    int status = options_parse(cli, "member", specs, 4, argc, argv, &words);
 
     if (status == 0 && cli->help) {
         return help_show("member");
     }
+    if (status == 0 && words.plain_count > 0 && strcmp(words.plain[0], "backup") == 0) {
+        if (config != NULL || undo || yes) {
+            return cli_usage_error("member",
+                                   "found --config, --undo or --yes, expected them after rejoin");
+        }
+        status = words_expect("member backup", &words, 2, 2, "the word backup and one FILE");
+        return status != 0 ? status : member_backup(cli, words.plain[1], force);
+    }
     status = status != 0 ? status : words_expect("member", &words, 0, 1, expected);
     if (status != 0) {
         return status;
+    }
+    if (force) {
+        return cli_usage_error("member", "found --force, expected it after backup");
     }
     if (words.plain_count == 0 || strcmp(words.plain[0], "list") == 0) {
         if (config != NULL || undo || yes) {

@@ -588,6 +588,7 @@ static bool is_wanted(struct driver *driver)
 void driver_flush(struct driver *driver)
 {
     const struct driver_operations *operations = &driver->config.operations;
+    HF_CHECK(!driver->receiving);
     driver_take_kept_links(driver);
     driver_drain(driver);
     send_late(driver);
@@ -805,6 +806,10 @@ void driver_receiving(struct driver *driver, bool on)
 {
     HF_CHECK(!driver->keeping);
     driver->receiving = on;
+    if (!on && driver->session_later) {
+        driver->session_later = false;
+        driver_see_session(driver);
+    }
     if (!on && driver->voters_later) {
         driver_see_voters(driver);
     }

@@ -119,6 +119,7 @@ static void write_action(struct disk *disk, const struct action *action)
     case ACTION_PERSIST_REJOINED:
         disk->rejoin = false;
         break;
+    case ACTION_PERSIST_RECOVERED:
     case ACTION_PERSIST_VOTERS: /* no core emits these three yet */
     case ACTION_PERSIST_CHANGE:
     case ACTION_VOTERS:

@@ -376,7 +376,8 @@ START_TEST(test_member)
     ck_assert_ptr_nonnull(strstr(ran.err, "expected them after rejoin"));
     run_command("", "member lists", &ran);
     ck_assert_int_eq(ran.status, 64);
-    ck_assert_ptr_nonnull(strstr(ran.err, "found \"lists\", expected list, rejoin or nothing"));
+    ck_assert_ptr_nonnull(
+        strstr(ran.err, "found \"lists\", expected list, backup, rejoin or nothing"));
     run_command("", "member list rejoin", &ran);
     ck_assert_int_eq(ran.status, 64);
 }
