@@ -48,6 +48,7 @@ enum {
 
 /* The parts of the agent. Each struct is opaque to every file except the file named beside it. */
 struct agent_clients; /* serve/clients.c */
+struct backups;       /* serve/backups.c */
 struct agent_disk;    /* driver/disk.c */
 struct files;         /* observe/files.c */
 struct judgement_log; /* observe/judge.c */
@@ -114,6 +115,7 @@ struct agent {
     struct leftovers *leftovers;
     struct regions *regions;
     struct agent_clients *clients;
+    struct backups *backups;
     struct processes *processes;
     struct serve *serve;
     struct users *users;

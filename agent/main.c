@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,6 +34,7 @@
 #include "run/certificates.h"
 #include "run/folders.h"
 #include "run/loop.h"
+#include "run/recover.h"
 #include "run/start.h"
 
 static const char help[] =
@@ -52,6 +54,16 @@ static const char help[] =
     "                                       it yet. (`holdfast member rejoin` explains this, and\n"
     "                                       does the same)\n"
     "\n"
+    "  holdfastd --config FILE --recover[=CELL]\n"
+    "                                       if a majority of the voters is lost for good: let the\n"
+    "                                       cell begin anew with the store of this host, or with\n"
+    "                                       a backup in its place (docs/OPERATIONS.md, \"Two of\n"
+    "                                       three are gone\"). It says what that costs, and asks\n"
+    "                                       for the name of the cell\n"
+    "  holdfastd --config FILE --backup OUT\n"
+    "                                       write a backup of this host's store to OUT (the agent\n"
+    "                                       is stopped; otherwise: `holdfast member backup`)\n"
+    "\n"
     "The agent stays in the foreground and logs to standard error. SIGTERM ends it. Every hold\n"
     "stays as it is, and goes on if an agent is back before the lease is over (5 s by default).\n"
     "\n"
@@ -66,6 +78,10 @@ static const char help[] =
     "  --rejoin          with --config: replace the store of this voter (the agent is stopped)\n"
     "  --undo            with --rejoin: put the replaced store back (the agent is stopped)\n"
     "  --yes             with --rejoin: do it\n"
+    "  --recover[=CELL]  with --config: begin the cell anew (the agent is stopped). CELL is the\n"
+    "                    cell's name, for scripts; without it a person types it on the terminal\n"
+    "  --backup OUT      with --config: write a backup (the agent is stopped)\n"
+    "  --force           with --backup: replace OUT if it exists\n"
     "  --version         print the version\n"
     "  --help            print this\n"
     "\n"
@@ -85,6 +101,10 @@ struct command_line {
     bool rejoin;
     bool undo;
     bool yes;
+    bool recover;
+    bool force;
+    const char *cell;   /* with recover: the name of the cell; NULL: ask for it */
+    const char *backup; /* the file to write; NULL: none */
     const char *state_dir;
     const char *profile;
     const char *config;
@@ -106,7 +126,21 @@ static void print_version(void)
 /* Reads the command line. Returns -1 if the agent goes on, else the exit code. */
 static int read_options(int argc, char **argv, struct command_line *out)
 {
-    enum { DEV = 256, STATE_DIR, PROFILE, CONFIG, CHECK, REJOIN, UNDO, YES, HELP, VERSION };
+    enum {
+        DEV = 256,
+        STATE_DIR,
+        PROFILE,
+        CONFIG,
+        CHECK,
+        REJOIN,
+        UNDO,
+        YES,
+        RECOVER,
+        BACKUP,
+        FORCE,
+        HELP,
+        VERSION
+    };
     static const struct option options[] = {
         {"dev", no_argument, NULL, DEV},
         {"state-dir", required_argument, NULL, STATE_DIR},
@@ -116,6 +150,9 @@ static int read_options(int argc, char **argv, struct command_line *out)
         {"rejoin", no_argument, NULL, REJOIN},
         {"undo", no_argument, NULL, UNDO},
         {"yes", no_argument, NULL, YES},
+        {"recover", optional_argument, NULL, RECOVER},
+        {"backup", required_argument, NULL, BACKUP},
+        {"force", no_argument, NULL, FORCE},
         {"help", no_argument, NULL, HELP},
         {"version", no_argument, NULL, VERSION},
         {NULL, 0, NULL, 0},
@@ -147,6 +184,16 @@ static int read_options(int argc, char **argv, struct command_line *out)
             break;
         case YES:
             out->yes = true;
+            break;
+        case RECOVER:
+            out->recover = true;
+            out->cell = optarg;
+            break;
+        case BACKUP:
+            out->backup = optarg;
+            break;
+        case FORCE:
+            out->force = true;
             break;
         case HELP:
         case 'h':
@@ -184,6 +231,18 @@ static int check_command_line(const struct command_line *line)
     }
     if (line->rejoin && (line->config == NULL || line->check_only)) {
         return usage("found --rejoin", "", "--config FILE with it, not --check-config");
+    }
+    if (line->recover && (line->config == NULL || line->check_only || line->rejoin)) {
+        return usage("found --recover", "",
+                     "--config FILE with it, not --check-config or --rejoin");
+    }
+    if (line->backup != NULL &&
+        (line->config == NULL || line->check_only || line->rejoin || line->recover)) {
+        return usage("found --backup", "",
+                     "--config FILE with it, not --check-config, --rejoin or --recover");
+    }
+    if (line->force && line->backup == NULL) {
+        return usage("found --force", "", "it with --backup OUT");
     }
     if (!line->rejoin && (line->undo || line->yes)) {
         return usage(line->undo ? "found --undo" : "found --yes", "", "it with --rejoin");
@@ -299,6 +358,12 @@ static void warn_of_unknown(struct config *config, const char *path)
     }
 }
 
+/* Returns whether the program only works on the store, and is no agent. */
+static bool works_on_store(const struct command_line *line)
+{
+    return line->rejoin || line->recover || line->backup != NULL;
+}
+
 static int configure(const struct command_line *line, struct agent *agent, char **arguments)
 {
     struct config *config = &agent->config;
@@ -313,7 +378,7 @@ static int configure(const struct command_line *line, struct agent *agent, char 
                : result == CONFIG_WRONG ? AGENT_EXIT_CONFIG
                                         : AGENT_EXIT_UNAVAILABLE;
     }
-    if (!line->check_only && !line->rejoin) {
+    if (!line->check_only && !works_on_store(line)) {
         log_open_stderr();
         log_set_level(config->log_debug ? LOG_LEVEL_DEBUG : LOG_LEVEL_INFO);
         agent_raise_limits();
@@ -362,6 +427,29 @@ static int start_over(struct agent *agent, bool undo)
     return fflush(stdout) == 0 ? AGENT_EXIT_OK : AGENT_EXIT_SOFTWARE;
 }
 
+static int recover(struct agent *agent, const char *cell)
+{
+    int code = agent_recover(agent, cell);
+    if (code != AGENT_EXIT_OK) {
+        fprintf(stderr, "holdfastd: %s\n", agent->error);
+    }
+    return code;
+}
+
+static int back_up(struct agent *agent, const char *path, bool force)
+{
+    struct store_copied copied;
+    int code = agent_back_up(agent, path, force, &copied);
+    if (code != AGENT_EXIT_OK) {
+        fprintf(stderr, "holdfastd: %s\n", agent->error);
+        return code;
+    }
+    printf("%s: a backup of %s, as of commit %" PRIu64 ", with %" PRIu64
+           " lock names; it was checked\n",
+           path, agent->config.agent, copied.commit, copied.registers);
+    return fflush(stdout) == 0 ? AGENT_EXIT_OK : AGENT_EXIT_SOFTWARE;
+}
+
 /* A failed HF_CHECK writes one line to the log and ends the agent with a core dump. */
 void hfi_check_failed(const char *what, const char *file, int line)
 {
@@ -407,8 +495,10 @@ int main(int argc, char **argv)
     }
     agent->config_path = line.config;
     code = configure(&line, agent, argv);
-    if (code < 0 && line.rejoin) {
-        code = start_over(agent, line.undo);
+    if (code < 0 && works_on_store(&line)) {
+        code = line.rejoin    ? start_over(agent, line.undo)
+               : line.recover ? recover(agent, line.cell)
+                              : back_up(agent, line.backup, line.force);
         agent_release(agent);
     } else if (code < 0) {
         code = agent_prepare(agent);

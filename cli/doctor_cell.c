@@ -29,6 +29,9 @@ static size_t count_up(const struct doctor *doctor)
     return up;
 }
 
+/* How long voters must be away before the doctor speaks of a recovery of the cell. */
+static const int64_t away_ns = 600 * INT64_C(1000000000);
+
 /* ---- voters ---- */
 
 static void voter_is_down(struct doctor *doctor, const char *name)
@@ -125,8 +128,8 @@ static void look_at_stores(struct doctor *doctor)
                           ? "stop the agent that starts over and had a good store, then: "
                             "holdfast member rejoin --undo; put mixed up state_dirs back; if they "
                             "are lost, so is the cell: OPERATIONS.md, \"A voter's store\""
-                          : "put those state_dirs back that were mixed up; if they are lost, so is "
-                            "the cell: OPERATIONS.md, \"If the stores of a majority are lost\"");
+                          : "put those state_dirs back that were mixed up; if they are lost for "
+                            "good: OPERATIONS.md, \"Two of three are gone\"");
         return;
     }
     finding = doctor_find(doctor, FINDING_ERROR, "voters", NULL,
@@ -168,6 +171,29 @@ static void voter_is_refused(struct doctor *doctor, const char *name)
                         "finding about stores");
 }
 
+/* Returns whether that voter has been away for so long that nobody is about to start it. */
+static bool is_away(const struct doctor *doctor, const struct doctor_voter *voter)
+{
+    int64_t uptime_ns = doctor_value(doctor, NULL, "uptime_ns", 0);
+    int64_t age_ns = doctor_value(doctor, voter->name, "answered_age_ns", -1);
+
+    return voter->state == HF_VOTER_DOWN && (age_ns >= 0 ? age_ns : uptime_ns) >= away_ns;
+}
+
+/* Returns whether nothing that the doctor knows of leads back to a majority: too many voters are
+ * away for long, or have a store that is refused, and no undo of a rejoin helps. */
+static bool majority_is_gone(const struct doctor *doctor)
+{
+    size_t away = 0;
+    size_t refused = count_refused(doctor);
+
+    for (size_t i = 0; i < doctor->voter_count; i++) {
+        away += is_away(doctor, &doctor->voters[i]);
+    }
+    return away > 0 && count_starting(doctor) == 0 &&
+           doctor->voter_count - away - refused < doctor->voter_count / 2 + 1;
+}
+
 static void look_at_voters(struct doctor *doctor)
 {
     size_t up = count_up(doctor);
@@ -191,6 +217,13 @@ static void look_at_voters(struct doctor *doctor)
     struct finding *finding = doctor_find(doctor, FINDING_ERROR, "voters", NULL,
                                           "%zu of %zu answer", up, doctor->voter_count);
     snprintf(finding->expected, sizeof finding->expected, "a majority, %zu", majority);
+    if (majority_is_gone(doctor)) {
+        snprintf(finding->remedy, sizeof finding->remedy, "%s",
+                 "start those that do not answer, with the state_dirs that they had, on other "
+                 "machines if need be: the cell then goes on by itself. Only if the stores of so "
+                 "many are lost for good: OPERATIONS.md, \"Two of three are gone\"");
+        return;
+    }
     snprintf(finding->remedy, sizeof finding->remedy,
              "bring as many voters back%s; until then no lock changes hands between hosts",
              count_starting(doctor) > 0 ? ", or undo a start over (holdfast member rejoin --undo)"
@@ -265,6 +298,9 @@ static void look_at_own_vote(struct doctor *doctor)
          "has reported which commit of this voter's store it saw last",
          "their answers, soon after the start",
          "start those that do not answer; voter_waits in this agent's log names them"},
+        {"recovering", FINDING_WARN, "the cell was recovered: this voter does not vote yet",
+         "no lock is granted until every session and lock-delay of before is over",
+         "wait: recovery_waits in this agent's log has how long; a restart begins the wait anew"},
         {"rejoining", FINDING_WARN,
          "this voter does not vote yet: it starts over, and waits for what the others have in "
          "their stores",

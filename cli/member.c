@@ -1,6 +1,7 @@
 /*
  * `holdfast member list`, or `holdfast member` alone, lists the voters of the cell.
  * `holdfast member add`, `remove`, `replace` and `move` change them: member_change.h.
+ * `holdfast member backup` copies the store: member_backup.h.
  * `holdfast member rejoin` explains starting over, and runs holdfastd --rejoin with the same
  * options, because only that program can handle the store and its locks.
  */
@@ -12,6 +13,7 @@
 #include "cli.h"
 #include "help.h"
 #include "json.h"
+#include "member_backup.h"
 #include "member_change.h"
 #include "options.h"
 #include "tool.h"
@@ -83,56 +85,82 @@ static int run_agent(const char *config, bool undo)
     return CLI_NO_AGENT;
 }
 
+/* The options of `holdfast member`, and the words after which they may stand. */
+struct member_options {
+    const char *config;
+    bool yes;
+    bool undo;
+    bool force;
+    int64_t wait_ns; /* below 0: not given */
+};
+
+/* Complains of an option that does not belong to the word. Returns the exit status. */
+static int check_options(const struct member_options *options, const char *word)
+{
+    if (strcmp(word, "rejoin") != 0 && (options->config != NULL || options->undo || options->yes)) {
+        return cli_usage_error("member",
+                               "found --config, --undo or --yes, expected them after rejoin");
+    }
+    if (!member_is_change(word) && options->wait_ns >= 0) {
+        return cli_usage_error("member", "found --wait, expected it after add, remove, replace or "
+                                         "move");
+    }
+    if (strcmp(word, "backup") != 0 && options->force) {
+        return cli_usage_error("member", "found --force, expected it after backup");
+    }
+    return 0;
+}
+
+static int rejoin(const struct member_options *options)
+{
+    if (options->config == NULL) {
+        return cli_usage_error("member rejoin",
+                               "expected --config FILE, the configuration of this host's agent");
+    }
+    if (!options->yes) {
+        (void)help_show("member");
+        return cli_usage_error("member rejoin", "nothing was done: expected --yes");
+    }
+    return run_agent(options->config, options->undo);
+}
+
 int command_member(struct cli *cli, int argc, char **argv)
 {
-    const char *config = NULL;
-    bool yes = false;
-    bool undo = false;
-    int64_t wait_ns = -1;
-    const struct option_spec specs[] = {{"config", '\0', OPTION_TEXT, &config},
-                                        {"undo", '\0', OPTION_FLAG, &undo},
-                                        {"wait", '\0', OPTION_DURATION, &wait_ns},
-                                        {"yes", '\0', OPTION_FLAG, &yes}};
+    struct member_options options = {.wait_ns = -1};
+    const struct option_spec specs[] = {{"config", '\0', OPTION_TEXT, &options.config},
+                                        {"force", '\0', OPTION_FLAG, &options.force},
+                                        {"undo", '\0', OPTION_FLAG, &options.undo},
+                                        {"wait", '\0', OPTION_DURATION, &options.wait_ns},
+                                        {"yes", '\0', OPTION_FLAG, &options.yes}};
+    static const char expected[] = "list, add, remove, replace, move, backup, rejoin or nothing";
     struct arguments words;
-    const char *expected = "list, add, remove, replace, move, rejoin or nothing";
-    int status = options_parse(cli, "member", specs, 4, argc, argv, &words);
+    int status = options_parse(cli, "member", specs, sizeof(specs) / sizeof(specs[0]), argc, argv,
+                               &words);
 
     if (status == 0 && cli->help) {
         return help_show("member");
     }
-    if (status == 0 && words.plain_count > 0 && member_is_change(words.plain[0])) {
-        if (config != NULL || undo || yes) {
-            return cli_usage_error("member",
-                                   "found --config, --undo or --yes, expected them after rejoin");
-        }
+    if (status != 0) {
+        return status;
+    }
+    const char *word = words.plain_count > 0 ? words.plain[0] : "list";
+    status = check_options(&options, word);
+    if (status == 0 && member_is_change(word)) {
         status = words_expect("member", &words, 1, 4, expected);
-        return status != 0 ? status : member_change(cli, &words, wait_ns);
+        return status != 0 ? status : member_change(cli, &words, options.wait_ns);
+    }
+    if (status == 0 && strcmp(word, "backup") == 0) {
+        status = words_expect("member backup", &words, 2, 2, "the word backup and one FILE");
+        return status != 0 ? status : member_backup(cli, words.plain[1], options.force);
     }
     status = status != 0 ? status : words_expect("member", &words, 0, 1, expected);
     if (status != 0) {
         return status;
     }
-    if (wait_ns >= 0) {
-        return cli_usage_error("member", "found --wait, expected it after add, remove, replace or "
-                                         "move");
-    }
-    if (words.plain_count == 0 || strcmp(words.plain[0], "list") == 0) {
-        if (config != NULL || undo || yes) {
-            return cli_usage_error("member",
-                                   "found --config, --undo or --yes, expected them after rejoin");
-        }
+    if (strcmp(word, "list") == 0) {
         return list(cli);
     }
-    if (strcmp(words.plain[0], "rejoin") != 0) {
-        return cli_usage_error("member", "found \"%s\", expected %s", words.plain[0], expected);
-    }
-    if (config == NULL) {
-        return cli_usage_error("member rejoin",
-                               "expected --config FILE, the configuration of this host's agent");
-    }
-    if (!yes) {
-        (void)help_show("member");
-        return cli_usage_error("member rejoin", "nothing was done: expected --yes");
-    }
-    return run_agent(config, undo);
+    return strcmp(word, "rejoin") == 0
+               ? rejoin(&options)
+               : cli_usage_error("member", "found \"%s\", expected %s", word, expected);
 }

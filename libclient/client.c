@@ -465,11 +465,17 @@ int client_ask(hf_client *client, struct hfi_frame *frame, enum hfi_frame_kind e
             error = error == 0 && boottime_ns() > deadline_ns ? HF_ENOAGENT : error;
             continue;
         }
-        answer_close_fd(answer);
+        if (frame->kind != HFI_FRAME_BACKUP) { /* the only request whose answer brings one */
+            answer_close_fd(answer);
+        }
         if (answer->frame.request != frame->request) {
+            answer_close_fd(answer);
             unasked(client);
             error = HF_EPROTO;
             break;
+        }
+        if (answer->frame.kind != expected) {
+            answer_close_fd(answer);
         }
         if (answer->frame.kind == HFI_FRAME_DONE &&
             (expected == HFI_FRAME_DONE || answer->frame.error < 0)) {

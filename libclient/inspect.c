@@ -28,16 +28,18 @@ struct page {
     bool more;
 };
 
-/* Sends the request, and copies the answer's packet. *size: the packet's length. */
+/* Sends the request, and copies the answer's packet. *size: the packet's length. *fd: the
+ * descriptor that came with it; -1: none. */
 static int packet_fetch(hf_client *client, struct hfi_frame *frame, enum hfi_frame_kind expected,
-                        unsigned char *packet, size_t *size)
+                        unsigned char *packet, size_t *size, int *fd)
 {
-    struct answer answer;
+    struct answer answer = {.fd = -1};
     pthread_mutex_lock(&client->socket_mutex);
     int error = client_request(client, frame, expected, &answer);
     if (error == 0) {
         memcpy(packet, client->packet, answer.size);
         *size = answer.size;
+        *fd = answer.fd;
     }
     pthread_mutex_unlock(&client->socket_mutex);
     return error;
@@ -197,7 +199,8 @@ static int list_pages(hf_client *client, struct hfi_text prefix, struct page *pa
         struct hfi_frame frame = {.kind = HFI_FRAME_LIST,
                                   .list = {.prefix = prefix, .after = text_of(after, after_size)}};
         size_t size;
-        error = packet_fetch(client, &frame, HFI_FRAME_LISTED, page->packet, &size);
+        int none;
+        error = packet_fetch(client, &frame, HFI_FRAME_LISTED, page->packet, &size, &none);
         if (error == 0) {
             error = page_report(page, size, reporter);
         }
@@ -242,7 +245,8 @@ static int show(hf_client *client, const char *name, struct reporter *reporter)
     }
     struct hfi_frame frame = {.kind = HFI_FRAME_SHOW, .text = text_of(name, strlen(name))};
     size_t size;
-    int error = packet_fetch(client, &frame, HFI_FRAME_LISTED, page->packet, &size);
+    int none;
+    int error = packet_fetch(client, &frame, HFI_FRAME_LISTED, page->packet, &size, &none);
     if (error == 0) {
         error = page_report(page, size, reporter);
         if (error == 0 && page->last_name_size == 0) {
@@ -273,21 +277,31 @@ HFI_PUBLIC int hf_show(hf_client *client, const char *name, hf_list_fn *fn, void
 }
 
 /* Sends a request whose answer is one packet, and decodes the answer into *frame. The texts of
- * *frame point into *out. The caller frees *out, also after an error. */
-static int page_ask(hf_client *client, enum hfi_frame_kind answer, struct hfi_frame *frame,
-                    struct hfi_listed_cursor *cursor, struct page **out)
+ * *frame point into *out. The caller frees *out, also after an error, and closes *fd if it is not
+ * -1. */
+static int page_ask_fd(hf_client *client, enum hfi_frame_kind answer, struct hfi_frame *frame,
+                       struct hfi_listed_cursor *cursor, struct page **out, int *fd)
 {
+    *fd = -1;
     struct hfi_frame_error frame_error;
     size_t size;
     *out = calloc(1, sizeof(**out));
     if (*out == NULL) {
         return trouble_no_memory(client);
     }
-    int error = packet_fetch(client, frame, answer, (*out)->packet, &size);
+    int error = packet_fetch(client, frame, answer, (*out)->packet, &size, fd);
     if (error == 0 && hfi_frame_decode((*out)->packet, size, frame, cursor, &frame_error) != 0) {
         error = HF_EPROTO;
     }
     return error;
+}
+
+/* page_ask_fd() for requests whose answer brings no descriptor. */
+static int page_ask(hf_client *client, enum hfi_frame_kind answer, struct hfi_frame *frame,
+                    struct hfi_listed_cursor *cursor, struct page **out)
+{
+    int none;
+    return page_ask_fd(client, answer, frame, cursor, out, &none);
 }
 
 HFI_PUBLIC const char *hf_socket(const hf_client *client)
@@ -496,4 +510,63 @@ HFI_PUBLIC int hf_member(hf_client *client, struct hf_member_change *change, hf_
     }
     free(page);
     return error == 0 ? 0 : failure_ask(client, error, "change the voter", change->name);
+}
+
+/* Fills in *info from the facts of a TOLD. */
+static void take_backup(struct page *page, struct hfi_listed_cursor *cursor,
+                        struct hf_backup_info *info)
+{
+    struct hfi_fact_frame fact;
+    while (hfi_facts_next(cursor, &fact)) {
+        const char *key = page_string(page, fact.key);
+        uint64_t value = fact.value >= 0 ? (uint64_t)fact.value : 0;
+        const struct {
+            const char *key;
+            uint64_t *to;
+        } known[] = {{"done", &info->done},
+                     {"total", &info->total},
+                     {"commit", &info->commit},
+                     {"locks", &info->locks},
+                     {"bytes", &info->bytes}};
+        if (key != NULL && strcmp(key, "stage") == 0) {
+            info->stage = (enum hf_backup_stage)value;
+            info->text = page_string(page, fact.text);
+        }
+        for (size_t i = 0; key != NULL && i < sizeof(known) / sizeof(known[0]); i++) {
+            if (strcmp(key, known[i].key) == 0) {
+                *known[i].to = value;
+            }
+        }
+    }
+}
+
+HFI_PUBLIC int hf_backup(hf_client *client, int *fd, hf_backup_fn *fn, void *arg)
+{
+    int error = client_check(client);
+    if (error == 0 && (fd == NULL || fn == NULL)) {
+        error = failure_null(client, fd == NULL ? "fd" : "fn");
+    }
+    if (error != 0) {
+        return error;
+    }
+    struct hfi_frame frame = {.kind = HFI_FRAME_BACKUP};
+    struct hfi_listed_cursor cursor;
+    struct page *page;
+    error = page_ask_fd(client, HFI_FRAME_TOLD, &frame, &cursor, &page, fd);
+    if (error == 0) {
+        struct hf_backup_info info = {.text = NULL};
+        take_backup(page, &cursor, &info);
+        bool whole = info.stage == HF_BACKUP_DONE;
+        if (info.stage < HF_BACKUP_COPIES || info.stage > HF_BACKUP_FAILED || whole != (*fd >= 0)) {
+            error = HF_EPROTO;
+        } else {
+            fn(&info, arg);
+        }
+    }
+    if (error != 0 && *fd >= 0) {
+        close(*fd);
+        *fd = -1;
+    }
+    free(page);
+    return error == 0 ? 0 : failure_ask(client, error, "back up the store of", client->agent);
 }

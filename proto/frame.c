@@ -199,6 +199,7 @@ static const struct frame_schema schemas[] = {
     {HFI_FRAME_RING, "RING", .count = 0, .numbering = UNASKED},
     {HFI_FRAME_UNWATCH, "UNWATCH", FIELDS(prefix_fields)},
     {HFI_FRAME_MEMBER, "MEMBER", FIELDS(member_fields), BASE(member)},
+    {HFI_FRAME_BACKUP, "BACKUP", .count = 0},
     {HFI_FRAME_WELCOME, "WELCOME", FIELDS(welcome_fields), BASE(welcome), .versioned = true},
     {HFI_FRAME_REGION, "REGION", FIELDS(region_fields), BASE(region)},
     {HFI_FRAME_OPENED, "OPENED", FIELDS(opened_fields), BASE(opened)},

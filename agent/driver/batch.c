@@ -117,6 +117,7 @@ static size_t record_size(const struct action *action)
     case ACTION_PERSIST_SEEN:
         return RECORD_ACTION_SIZE(seen);
     case ACTION_PERSIST_REJOINED:
+    case ACTION_PERSIST_RECOVERED:
         return RECORD_ACTION(round);
     case ACTION_PERSIST_VOTERS:
         return RECORD_ACTION_SIZE(voters);
@@ -243,6 +244,7 @@ static size_t action_size(const struct host_action *action)
     case HOST_LOG:
         return ACTION_SIZE(log);
     case HOST_FACTS:
+    case HOST_BACKUP:
         return ACTION_SIZE(request);
     case HOST_PERSIST_SLOT:
     case HOST_PERSIST_NO_SLOT:

@@ -35,6 +35,8 @@ struct agent_disk {
     int64_t begun_ns;                     /* when the batch that is being written began; 0: none
                                            * is */
     struct recent took;                   /* how long batches took */
+    void (*piece_done)(void *arg);        /* see disk_piece(); NULL: no piece is under way */
+    void *piece_arg;
 };
 
 static bool put_slot(struct agent *agent, struct store *store, const struct driver_record *record)
@@ -109,6 +111,31 @@ static void disk_done(struct agent *agent)
     }
 }
 
+/* Calls the function of a piece that is done. That function may order the next piece. */
+static void see_piece(struct agent *agent)
+{
+    struct agent_disk *disk = agent->disk;
+    if (disk->piece_done != NULL && committer_piece_done(disk->committer)) {
+        void (*done)(void *arg) = disk->piece_done;
+        disk->piece_done = NULL;
+        done(disk->piece_arg);
+    }
+}
+
+void disk_piece(struct agent *agent, void (*piece)(void *arg), void (*done)(void *arg), void *arg)
+{
+    struct agent_disk *disk = agent->disk;
+    HF_CHECK(disk->piece_done == NULL);
+    if (disk->committer == NULL) {
+        piece(arg);
+        done(arg);
+        return;
+    }
+    disk->piece_done = done;
+    disk->piece_arg = arg;
+    committer_piece(disk->committer, piece, arg);
+}
+
 static void on_done(uv_poll_t *poll, int status, int events)
 {
     struct agent *agent = poll->data;
@@ -116,6 +143,7 @@ static void on_done(uv_poll_t *poll, int status, int events)
     (void)events;
     agent_turn(agent, TURN_DISK);
     disk_done(agent);
+    see_piece(agent);
     log_checkpoint(committer_idle_error(agent->disk->committer));
 }
 

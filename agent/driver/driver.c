@@ -806,6 +806,10 @@ void driver_receiving(struct driver *driver, bool on)
 {
     HF_CHECK(!driver->keeping);
     driver->receiving = on;
+    if (!on && driver->session_later) {
+        driver->session_later = false;
+        driver_see_session(driver);
+    }
     if (!on && driver->voters_later) {
         driver_see_voters(driver);
     }

@@ -90,6 +90,7 @@ struct driver {
     /* The state of keep.c, and what it leaves for the loop's thread. */
     bool keeping;
     bool receiving;         /* see driver_receiving() */
+    bool session_later;     /* call driver_see_session() when receiving ends */
     bool voters_later;      /* call driver_see_voters() when receiving ends */
     bool kept;              /* driver_keep() has run; the host core does not know it yet */
     int64_t promised_ns;    /* the last promised deadline of the session in notified */

@@ -106,6 +106,13 @@ void driver_take_record(struct driver *driver, const struct message_voters *reco
     show_record(driver);
     driver_gossip_record(driver, &succession);
     driver_see_voters(driver);
+    /* A recovery of the cell has ended the session. The row of its successor must be in the same
+     * batch as the record, so that no agent goes by the record and continues the session. While
+     * messages are being received, no batch is handed over. */
+    driver->session_later = driver->receiving;
+    if (!driver->receiving) {
+        driver_see_session(driver);
+    }
 }
 
 /* ---- an agent without a quorum core ---- */

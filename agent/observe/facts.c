@@ -103,6 +103,7 @@ static void add_configuration(const struct agent *agent, struct hfi_facts_builde
     add_text(builder, "built_without", config_built_without());
     add_number(builder, "wire_version", WIRE_VERSION);
     add_number(builder, "pid", getpid());
+    add_number(builder, "uptime_ns", age_ns(agent_seen(agent).began_ns));
     add_number(builder, "uid", agent->own);
     add_number(builder, "session_ttl_ns", config->session_ttl_ns);
     add_number(builder, "grace_ns", config->grace_ns);

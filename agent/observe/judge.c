@@ -79,6 +79,9 @@ const char *judge_vote(const struct agent *agent)
     };
     unsigned status = agent->quorum != NULL ? (unsigned)quorum_voter_status(agent->quorum)
                                             : MESSAGE_STATUS_OBSERVER;
+    if (agent->quorum != NULL && quorum_recovery_left_ns(agent->quorum) > 0) {
+        return "recovering";
+    }
     return status < sizeof(statuses) / sizeof(statuses[0]) ? statuses[status] : NULL;
 }
 

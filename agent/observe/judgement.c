@@ -136,6 +136,8 @@ static void judge_own_vote(const struct judgement_facts *facts, struct judgement
                   "others to make a new cell"},
         {"listed", "this voter does not vote yet: it waits until a majority of the voters has "
                    "reported which commit of this voter's store it saw last"},
+        {"recovering", "the cell was recovered: this voter does not vote until every session and "
+                       "lock-delay of before is over"},
         {"rejoining", "this voter does not vote yet: it starts over, and waits for what the others "
                       "have in their stores"},
     };

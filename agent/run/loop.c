@@ -31,6 +31,7 @@
 #include "run/keeper.h"
 #include "run/record.h"
 #include "run/start.h"
+#include "serve/backups.h"
 #include "serve/clients.h"
 #include "serve/leftovers.h"
 #include "serve/processes.h"
@@ -649,7 +650,8 @@ static bool is_safe(const struct agent *agent)
  */
 static bool wait_until_safe(struct agent *agent)
 {
-    bool alone = record_is_alone(agent);
+    /* After a recovery the only voter grants nothing for a while. Its agent serves meanwhile. */
+    bool alone = record_is_alone(agent) && agent->meta.recovery_wait_ms == 0;
     /* The wait must be shorter than the time that systemd waits for a start, even if session_ttl is
      * long. */
     int64_t timeout_ns = agent->config.session_ttl_ns < START_TIMEOUT_MAX_NS
@@ -747,6 +749,7 @@ void agent_close_loop(struct agent *agent)
         return;
     }
     agent->loop->open = false;
+    backups_shut(agent->backups);
     if (agent->serve != NULL) {
         serve_shut(agent);
     }

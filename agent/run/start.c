@@ -43,6 +43,7 @@
 #include "run/folders.h"
 #include "run/loop.h"
 #include "run/record.h"
+#include "serve/backups.h"
 #include "serve/clients.h"
 #include "serve/memory.h"
 #include "serve/processes.h"
@@ -269,6 +270,7 @@ static void fill_quorum_config(const struct agent *agent, struct quorum_config *
         .self = host->self == HOST_OBSERVER ? (uint32_t)QUORUM_NO_VOTER : host->self,
         .name = host->agent,
         .rejoin = agent->meta.rejoin,
+        .recovery_wait_ns = (int64_t)agent->meta.recovery_wait_ms * 1000000,
         .session_ttl_ns = host->session_ttl_ns,
         .grace_ns = host->grace_ns,
         .max_drift_percent = host->max_drift_percent,
@@ -722,54 +724,22 @@ static bool make_parts(struct agent *agent)
         return false;
     }
     agent->processes = processes_create(agent);
-    return agent->processes != NULL && judge_create(agent);
+    agent->backups = backups_create(agent);
+    return agent->processes != NULL && agent->backups != NULL && judge_create(agent);
 }
 
-typedef bool replace_fn(const char *path, const struct store_identity *identity, char *kept,
-                        char *error);
-
-static int replace_store(struct agent *agent, replace_fn *replace, char *kept)
+int agent_open_folders(struct agent *agent)
 {
-    char path[PATH_MAX + 32];
-    char error[STORE_ERROR_MAX];
-    struct store_identity identity;
     if (!blank(agent)) {
         return out_of_memory(agent);
     }
-    if (agent->config.observer) {
-        return fail(agent, AGENT_EXIT_CONFIG,
-                    "%s is an observer: it does not vote, so it has nothing to start over with",
-                    agent->config.agent);
-    }
-    if (agent->config.voter_count <= 1) {
-        return fail(agent, AGENT_EXIT_CONFIG,
-                    "%s is the only voter of its cell: nobody else has what its store has",
-                    agent->config.agent);
-    }
     int code = folders_open(agent, &agent->start->locks);
-    if (code != AGENT_EXIT_OK) {
-        return code;
-    }
-    if (!lease_file_open(&agent->lease_file, agent->state_fd, &agent->left)) {
-        return fail(agent, AGENT_EXIT_UNAVAILABLE, "%s/lease: %s", agent->config.state_dir,
+    if (code == AGENT_EXIT_OK &&
+        !lease_file_open(&agent->lease_file, agent->state_fd, &agent->left)) {
+        code = fail(agent, AGENT_EXIT_UNAVAILABLE, "%s/lease: %s", agent->config.state_dir,
                     strerror(errno));
     }
-    agent_store_identity(agent, &identity);
-    snprintf(path, sizeof(path), "%s/holdfast.db", agent->config.state_dir);
-    if (!replace(path, &identity, kept, error)) {
-        return fail(agent, AGENT_EXIT_SOFTWARE, "%s", error);
-    }
-    return AGENT_EXIT_OK;
-}
-
-int agent_start_over(struct agent *agent, char *kept)
-{
-    return replace_store(agent, store_start_over, kept);
-}
-
-int agent_undo_start_over(struct agent *agent, char *kept)
-{
-    return replace_store(agent, store_undo_start_over, kept);
+    return code;
 }
 
 int agent_prepare(struct agent *agent)
@@ -826,6 +796,8 @@ void agent_release(struct agent *agent)
     agent_close_loop(agent);
     peers_close(agent);
     disk_close(agent);
+    backups_destroy(agent->backups);
+    agent->backups = NULL;
     driver_destroy(agent->driver);
     agent->driver = NULL;
     if (agent->start != NULL) {

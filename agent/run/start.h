@@ -37,12 +37,9 @@ void agent_log_start(const struct agent *agent, const char *why);
 struct quorum *agent_learn(void *arg);
 /* Returns the rules of the cell, as configured. */
 const struct message_rules *agent_rules(const struct agent *agent);
-/* Replaces this voter's store by an empty one that starts over (store_start_over()). kept
- * (STORE_KEPT_MAX bytes) receives the path of the replaced store. Called instead of
- * agent_prepare(). */
-int agent_start_over(struct agent *agent, char *kept) __attribute__((warn_unused_result));
-/* Undoes agent_start_over() (store_undo_start_over()). */
-int agent_undo_start_over(struct agent *agent, char *kept) __attribute__((warn_unused_result));
+/* Locks and opens the folders, and reads the lease file: for a program that works on the store
+ * while the agent is stopped. Called instead of agent_prepare(). */
+int agent_open_folders(struct agent *agent) __attribute__((warn_unused_result));
 /* Writes the identity that the store must have, from the configuration and the lease file. */
 void agent_store_identity(const struct agent *agent, struct store_identity *identity);
 /* Opens the lease file, the store and the folder in /dev/shm; fills in meta, left and boot_id.

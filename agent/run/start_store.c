@@ -224,8 +224,10 @@ int agent_open_store(struct agent *agent)
         return AGENT_EXIT_UNAVAILABLE; /* layout_allows() has written the error */
     }
     if (agent->store == NULL) {
-        return fail(agent, agent->meta.foreign ? AGENT_EXIT_CONFIG : AGENT_EXIT_SOFTWARE, "%s",
-                    error);
+        return fail(agent,
+                    agent->meta.foreign || agent->meta.backup ? AGENT_EXIT_CONFIG
+                                                              : AGENT_EXIT_SOFTWARE,
+                    "%s", error);
     }
     log_migrated(agent, path);
     if (!files_open(agent)) {

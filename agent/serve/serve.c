@@ -7,6 +7,7 @@
  * error, if there is room, and closes the connection. Later packets are not read.
  */
 #include "serve/serve.h"
+#include "serve/backups.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -588,6 +589,26 @@ static void send_facts(struct agent *agent, const struct host_action *action)
     }
 }
 
+static void send_backup(struct agent *agent, const struct host_action *action)
+{
+    unsigned char bytes[HFI_FRAME_MAX];
+    struct connection *connection = connection_of(agent, action);
+    if (connection == NULL) {
+        return; /* the connection is gone */
+    }
+    struct backups_answer answer = backups_ask(agent->backups, action->connection,
+                                               action->as.request, bytes);
+    struct connection_output output = {
+        .bytes = bytes, .size = answer.size, .fd = answer.fd, .lends_fd = true};
+    bool sent = connection_send(connection, &output);
+    if (answer.fd >= 0) {
+        close(answer.fd);
+    }
+    if (!sent) {
+        drop_unsent(agent, connection);
+    }
+}
+
 void serve_act(void *arg, const struct host_action *action, const unsigned char *bytes)
 {
     struct agent *agent = arg;
@@ -617,6 +638,9 @@ void serve_act(void *arg, const struct host_action *action, const unsigned char 
         break;
     case HOST_FACTS:
         send_facts(agent, action);
+        break;
+    case HOST_BACKUP:
+        send_backup(agent, action);
         break;
     default:
         HF_CHECK(!"an action that the driver carries out itself");

@@ -251,6 +251,37 @@ typedef void hf_member_fn(const struct hf_member_info *info, void *arg);
  */
 int hf_member(hf_client *client, struct hf_member_change *change, hf_member_fn *fn, void *arg);
 
+/* How far a backup of a voter's store has come. */
+enum hf_backup_stage {
+    HF_BACKUP_COPIES = 1, /* the agent copies the store */
+    HF_BACKUP_CHECKS,     /* it looks for damage in the copy */
+    HF_BACKUP_DONE,       /* the copy is whole, and the call has opened it */
+    HF_BACKUP_FAILED,     /* `text` says why */
+};
+
+struct hf_backup_info {
+    enum hf_backup_stage stage;
+    const char *text; /* HF_BACKUP_FAILED: why; else NULL */
+    uint64_t done;    /* how much is copied, of `total` */
+    uint64_t total;
+    uint64_t commit; /* HF_BACKUP_DONE: the last commit that the copy has, and its lock names */
+    uint64_t locks;
+    uint64_t bytes;
+};
+
+typedef void hf_backup_fn(const struct hf_backup_info *info, void *arg);
+
+/*
+ * Begins a backup of the store of this host's agent, which is a voter, or asks how far it has come,
+ * and calls fn once with the answer. A program calls it again and again until the stage is
+ * HF_BACKUP_DONE or HF_BACKUP_FAILED. With HF_BACKUP_DONE, *fd is a descriptor from which the copy
+ * can be read, and which the caller closes; otherwise it is -1. An agent makes one backup at a
+ * time, and drops one for which nobody has asked for 10 s. A backup is good for
+ * holdfastd --recover, and for nothing else. Only root and the administrators in [agent] may make
+ * one. HF_EACCES, HF_EINVAL, HF_ENOAGENT, HF_EPROTO, HF_ENOMEM, HF_EFORKED.
+ */
+int hf_backup(hf_client *client, int *fd, hf_backup_fn *fn, void *arg);
+
 #ifdef __cplusplus
 }
 #endif

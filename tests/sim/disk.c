@@ -133,6 +133,7 @@ static void write_action(struct disk *disk, const struct action *action)
         }
         disk->change = action->as.change;
         break;
+    case ACTION_PERSIST_RECOVERED: /* no cell is recovered here */
     case ACTION_VOTERS:
     case ACTION_LOG:
     case ACTION_SEND:

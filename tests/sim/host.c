@@ -174,6 +174,7 @@ void host_act(struct sim_agent *agent, const struct host_action *action, const u
                  (int)action->as.log.slot, (unsigned long long)action->as.log.token,
                  (long long)action->as.log.number);
         break;
+    case HOST_BACKUP:
     case HOST_FACTS: /* simulated processes never ask for facts */
     case HOST_SEND:
     case HOST_PERSIST_SLOT:

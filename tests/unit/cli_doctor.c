@@ -98,6 +98,8 @@ static const struct {
      "store        this voter does not vote yet: it waits until a majority of the voters"},
     {"voters=uuu,votes=0,votes.text=empty", 1,
      "store        this voter does not vote yet: its store is empty"},
+    {"voters=uuu,votes=0,votes.text=recovering", 1,
+     "store        the cell was recovered: this voter does not vote yet"},
     {"voters=uuu,votes=0,votes.text=rejoining", 1,
      "store        this voter does not vote yet: it starts over"},
     {"voters=uuu,votes=0,votes.text=new-to-this-one", 1,
@@ -205,6 +207,40 @@ START_TEST(leftovers_that_go)
 }
 END_TEST
 
+/* The doctor leads to a recovery only if a majority has been away for long, and says what to try
+ * first. */
+START_TEST(recovery_is_the_last_resort)
+{
+    static const char *const others[] = {
+        "voters=udd", /* since a moment ago */
+        "voters=udd,b.answered_age_ns=599000000000,c.answered_age_ns=599000000000",
+        "voters=udu,b.answered_age_ns=700000000000",
+        "voters=udd,b.answered_age_ns=700000000000", /* c answered a moment ago */
+        "voters=udd,b.answered_age_ns=-1,c.answered_age_ns=-1,uptime_ns=599000000000",
+        "voters=udd,b.answered_age_ns=700000000000,c.answered_age_ns=700000000000,b.starts_over=1",
+    };
+    static const char *const lost[] = {
+        "voters=udd,b.answered_age_ns=600000000000,c.answered_age_ns=600000000000",
+        "voters=udd,b.answered_age_ns=-1,c.answered_age_ns=-1,uptime_ns=600000000000",
+        "voters=urd,c.answered_age_ns=600000000000",
+    };
+    struct ran ran;
+
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        run_doctor(others[i], "", &ran);
+        ck_assert_msg(strstr(ran.out, "Two of three") == NULL, "%s: %s", others[i], ran.out);
+    }
+    for (size_t i = 0; i < sizeof lost / sizeof *lost; i++) {
+        run_doctor(lost[i], "", &ran);
+        ck_assert_int_eq(ran.status, 2);
+        ck_assert_msg(strstr(ran.out, "remedy     start those that do not answer, with the "
+                                      "state_dirs that they had") != NULL,
+                      "%s: %s", lost[i], ran.out);
+        ck_assert_ptr_nonnull(strstr(ran.out, "Two of three are gone"));
+    }
+}
+END_TEST
+
 /* If fewer stores than a majority remain, the doctor advises to undo a rejoin, as long as the undo
  * is possible. */
 START_TEST(remedies_lead_out)
@@ -215,7 +251,7 @@ START_TEST(remedies_lead_out)
     ck_assert_ptr_nonnull(strstr(ran.out, "holdfast member rejoin --undo"));
     ck_assert_ptr_null(strstr(ran.out, "rejoin --help"));
     run_doctor("voters=rru", "", &ran);
-    ck_assert_ptr_nonnull(strstr(ran.out, "If the stores of a majority are lost"));
+    ck_assert_ptr_nonnull(strstr(ran.out, "Two of three are gone"));
     ck_assert_ptr_null(strstr(ran.out, "member rejoin"));
     run_doctor("voters=uru", "", &ran);
     ck_assert_ptr_nonnull(strstr(ran.out, "member rejoin --help"));
@@ -296,6 +332,7 @@ int main(void)
                         (int)(sizeof wrongs / sizeof wrongs[0]));
     tcase_add_test(tcase, the_agent_judges_certificates);
     tcase_add_test(tcase, leftovers_that_go);
+    tcase_add_test(tcase, recovery_is_the_last_resort);
     tcase_add_test(tcase, remedies_lead_out);
     tcase_add_test(tcase, without_an_agent);
     tcase_add_test(tcase, a_socket_that_is_none);

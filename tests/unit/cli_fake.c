@@ -28,6 +28,9 @@
  *   facts=E         hf_facts fails with error E
  *   KEY=N           the fact KEY has the value N; also SUBJECT.KEY=N
  *   KEY.text=TEXT   the fact KEY has that text; without it, the fact votes has the text "refused"
+ *   backup=E        hf_backup fails with error E
+ *   backup_text=T   hf_backup reports that the agent failed, with that text
+ *   backup_short    the copy has fewer bytes than hf_backup reports
  *   changes=N       watch: N events at once, all for the lock "a"
  *   changed=NAME    these events are for that lock, whose information is older each time
  *   overflow        the events of `changes` name no lock: any lock may have changed
@@ -712,6 +715,7 @@ static const struct {
     {"descriptors_max", 20000, NULL},
     {"descriptors_wanted", 13000, NULL},
     {"clients_max", 4096, NULL},
+    {"uptime_ns", INT64_C(3600000000000), NULL},
     {"state_dir", 0, "/nowhere"},
     {"state_dir_mode", 0700, NULL},
     {"state_dir_uid", 0, NULL},
@@ -809,6 +813,39 @@ int hf_facts(hf_client *client, hf_fact_fn *fn, void *arg)
         }
     }
     return (int)number("facts");
+}
+
+int hf_backup(hf_client *client, int *fd, hf_backup_fn *fn, void *arg)
+{
+    static const char copy[] = "what a store looks like";
+    char text[128];
+    struct hf_backup_info info = {.stage = HF_BACKUP_COPIES, .done = 128, .total = 300};
+
+    *fd = -1;
+    client->lists++;
+    log_call("backup");
+    if (number("backup") != 0) {
+        return (int)number("backup");
+    }
+    if (is_set("backup_text")) {
+        info.stage = HF_BACKUP_FAILED;
+        info.text = setting("backup_text", text, sizeof(text));
+    } else if (client->lists == 2) {
+        info.stage = HF_BACKUP_CHECKS;
+    } else if (client->lists == 3) {
+        info = (struct hf_backup_info){.stage = HF_BACKUP_DONE,
+                                       .commit = 8123,
+                                       .locks = 412,
+                                       .bytes = sizeof(copy) - 1 + is_set("backup_short")};
+        int pipes[2];
+        if (pipe(pipes) != 0 || write(pipes[1], copy, sizeof(copy) - 1) < 0) {
+            return HF_ENOMEM;
+        }
+        close(pipes[1]);
+        *fd = pipes[0];
+    }
+    fn(&info, arg);
+    return 0;
 }
 
 int hf_break_report(hf_client *client, const char *name, unsigned flags, hf_break_fn *fn, void *arg)

@@ -4,7 +4,7 @@ add_library(quorum_cell OBJECT ${quorum_tests}/quorum_cell.c)
 target_include_directories(quorum_cell PRIVATE ${PROJECT_SOURCE_DIR}/agent/core)
 target_link_libraries(quorum_cell PRIVATE hf_core hf_flags PkgConfig::CHECK)
 foreach(part names message heap acceptor session quorum shares queue takeover handover suspicion
-        sync renewal succession pace log_limit members checkpoint cell full tries breaks)
+        sync renewal succession pace log_limit members recover checkpoint cell full tries breaks)
     add_executable(test_${part} ${quorum_tests}/test_${part}.c)
     target_link_libraries(test_${part} PRIVATE hf_core hf_flags PkgConfig::CHECK)
     if(NOT part STREQUAL "names" AND NOT part STREQUAL "message" AND NOT part STREQUAL "heap")

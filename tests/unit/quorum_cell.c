@@ -213,6 +213,9 @@ static void disk_write(struct cell_disk *disk, const struct action *action)
         HOT_ASSERT(disk->rejoin);
         disk->rejoin = false;
         break;
+    case ACTION_PERSIST_RECOVERED:
+        disk->recovery_wait_ns = 0;
+        break;
     case ACTION_PERSIST_VOTERS: /* no core emits these three yet */
     case ACTION_PERSIST_CHANGE:
     case ACTION_VOTERS:
@@ -224,6 +227,7 @@ static void disk_write(struct cell_disk *disk, const struct action *action)
 
 static void disk_load(const struct cell_disk *disk, struct quorum *quorum)
 {
+    HOT_ASSERT(disk->voters.count == 0 || quorum_load_voters(quorum, &disk->voters));
     HOT_ASSERT(quorum_load_round(quorum, disk->round));
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
         struct quorum_promise promise = {.ballot = disk->promised[p]};
@@ -489,6 +493,7 @@ static void node_load(struct cell *cell, uint32_t node)
     struct quorum_config config = cell->config;
     config.self = node;
     config.rejoin = at->disk.rejoin;
+    config.recovery_wait_ns = at->disk.recovery_wait_ns;
     fill_id(cell, node, config.store_id);
     ck_assert_ptr_null(quorum_config_error(&config));
     at->memory = calloc(1, quorum_size(&config.limits));
@@ -665,6 +670,11 @@ void cell_header(struct cell *cell, uint32_t node, enum message_kind kind, struc
     message->kind = kind;
     message->membership = 1;
     message->from = cell->config.voters[node];
+    const struct message_voters *voters = &cell->nodes[node].disk.voters;
+    if (voters->count > 0) {
+        message->number = voters->number;
+        message->digest = message_voters_digest(voters);
+    }
 }
 
 const struct message *cell_got(struct cell *cell, uint32_t node, enum message_kind kind)
@@ -810,6 +820,7 @@ void cell_renew(struct cell *cell, uint32_t node, uint32_t to, uint32_t epoch, u
     struct message_rules rules;
     quorum_rules(&cell->config, &rules);
     message.as.renew.rules = message_rules_digest(&rules);
+    message.as.renew.durations = message_durations_digest(&rules);
     cell_send(cell, node, to, &message);
 }
 

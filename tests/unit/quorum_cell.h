@@ -26,6 +26,8 @@ struct cell_disk {
     uint64_t commits;
     uint64_t store_id; /* 0: the disk has no store yet */
     bool rejoin;
+    int64_t recovery_wait_ns;
+    struct message_voters voters; /* count 0: the disk has no record of voters */
     struct message_member members[CELL_NODES];
     struct quorum_seen seen[CELL_NODES];
     struct message_checkpoint checkpoints[MESSAGE_PARTITIONS];

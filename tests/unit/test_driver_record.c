@@ -309,6 +309,35 @@ START_TEST(who_goes_by_another_record_is_compared)
 }
 END_TEST
 
+/* A recovery of the cell ends the session. Its successor is durable with the record, so that no
+ * agent goes by the record and continues the session. */
+START_TEST(a_recovery_ends_the_session_in_the_commit_of_the_record)
+{
+    static const struct step steps[] = {{'m', 0, 0, NO}, {'v', 0, 0, NO}};
+    const struct driver_record *record;
+    size_t at = 0;
+    unsigned rows = 0;
+    unsigned epochs = 0;
+    driver_flush(driver);
+    make_record(MESSAGE_NUMBERS, "a");
+    driver_receiving(driver, _i != 0);
+    do_plan(steps, 2);
+    driver_receiving(driver, false);
+    driver_flush(driver);
+    ck_assert_ptr_nonnull(disk.flying);
+    while ((record = driver_batch_next(disk.flying, &at)) != NULL) {
+        rows += record->kind == DRIVER_ACTION; /* stands for the row of the record */
+        epochs += record->kind == DRIVER_EPOCH;
+        ck_assert(record->kind != DRIVER_EPOCH || record->as.epoch == 2);
+    }
+    ck_assert_uint_eq(rows, 1);
+    ck_assert_uint_eq(epochs, 1);
+    ck_assert_int_eq(renewal_state(renewal, now_ns), RENEWAL_LOST);
+    land(NULL);
+    ck_assert_uint_eq(renewal_epoch(renewal), 2);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("driver_record");
@@ -327,5 +356,6 @@ int main(void)
     tcase_add_test(tests, an_observer_that_knows_nothing_yet_asks);
     tcase_add_test(tests, an_observer_becomes_a_learner);
     tcase_add_test(tests, who_goes_by_another_record_is_compared);
+    tcase_add_loop_test(tests, a_recovery_ends_the_session_in_the_commit_of_the_record, 0, 2);
     return suite_main("driver_record", tests);
 }

@@ -445,6 +445,24 @@ static void go_by(const struct message_voters *record)
     renewal_set_voters(renewal, record, now, &actions);
 }
 
+/* The recovered voter knows no hold of before, so no renewal may make one whole. */
+START_TEST(a_recovery_of_the_cell_ends_the_session)
+{
+    const struct message_voters next = record_of(MESSAGE_NUMBERS - 1, "0");
+    const struct message_voters recovered = record_of(MESSAGE_NUMBERS, "0");
+    start(3, false);
+    uint64_t first = sent(0);
+    ack_of('0', first);
+    ack_of('1', first);
+    ck_assert_int_eq(renewal_state(renewal, now), RENEWAL_SAFE);
+    go_by(&next);
+    ck_assert_int_eq(renewal_state(renewal, now), RENEWAL_SAFE);
+    go_by(&recovered);
+    ck_assert_int_eq(renewal_state(renewal, now), RENEWAL_LOST);
+    ck_assert_uint_eq(actions.count, 0); /* it is renewed no more */
+}
+END_TEST
+
 /* 3 -> 4 -> 3: the fourth voter sorts first, so every index moves. */
 START_TEST(a_lease_outlives_a_change_of_the_voters)
 {
@@ -576,6 +594,7 @@ int main(void)
     tcase_add_test(tests, an_epoch_that_the_voters_know_is_not_begun_again);
     tcase_add_test(tests, an_epoch_that_nobody_knows_begins_when_a_majority_said_so);
     tcase_add_test(tests, a_clock_that_is_astray_ends_the_lease);
+    tcase_add_test(tests, a_recovery_of_the_cell_ends_the_session);
     tcase_add_test(tests, a_lease_outlives_a_change_of_the_voters);
     tcase_add_test(tests, answers_of_different_numbers_are_not_counted_together);
     tcase_add_test(tests, marks_of_different_numbers_are_not_counted_together);

@@ -127,6 +127,7 @@ static bool disk_write(struct rig_disk *disk, const struct action *action)
         disk->seen[node_of(&action->as.seen.voter)] = action->as.seen;
         return true;
     case ACTION_PERSIST_REJOINED:
+    case ACTION_PERSIST_RECOVERED:
         disk->rejoin = false;
         return true;
     case ACTION_PERSIST_VOTERS:

@@ -224,6 +224,16 @@ static void record_changed(struct host *host, const struct message_voters *recor
     requests_record(host, &succession, &orphaned);
 }
 
+/* Leaves the answer to the agent, which knows more than the core. */
+static void ask_agent(struct host *host, uint32_t client, enum host_action_kind kind,
+                      const struct host_event *event, struct host_actions *actions)
+{
+    struct host_action *action = hub_emit(actions, kind);
+    action->client = event->client;
+    action->connection = client_connection(host, client);
+    action->as.request = event->as.frame.frame->request;
+}
+
 static void frame_arrived(struct host *host, const struct host_event *event,
                           struct host_actions *actions)
 {
@@ -254,13 +264,16 @@ static void frame_arrived(struct host *host, const struct host_event *event,
     case HFI_FRAME_STATUS:
         inspect_status(host, client, event, actions);
         return;
-    case HFI_FRAME_FACTS: {
-        struct host_action *action = hub_emit(actions, HOST_FACTS);
-        action->client = event->client;
-        action->connection = client_connection(host, client);
-        action->as.request = frame->request;
+    case HFI_FRAME_BACKUP:
+        if ((client_peer(host, client)->rights[0] & HOST_MAY_CHANGE_VOTERS) == 0) {
+            error = HF_EACCES;
+            break;
+        }
+        ask_agent(host, client, HOST_BACKUP, event, actions);
         return;
-    }
+    case HFI_FRAME_FACTS:
+        ask_agent(host, client, HOST_FACTS, event, actions);
+        return;
     case HFI_FRAME_BYE:
         burial_death(host, client); /* BYE promises that the client no longer touches the region */
         return;

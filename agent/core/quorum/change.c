@@ -276,8 +276,9 @@ static bool wish_fits(const struct quorum *quorum, struct proposal *proposal)
         reason = MESSAGE_CHANGE_NO_VOTER;
     } else if (adds && now->count == MESSAGE_VOTERS_MAX) {
         reason = MESSAGE_CHANGE_MOST;
-    } else if (adds && now->next_ballot_id == UINT16_MAX) {
-        reason = MESSAGE_CHANGE_IDS;
+    } else if ((adds && now->next_ballot_id == UINT16_MAX) ||
+               (now->number + 1) % MESSAGE_NUMBERS == 0) {
+        reason = MESSAGE_CHANGE_IDS; /* the next number is of the next generation of the cell */
     } else if (asked->act == MESSAGE_MEMBER_REMOVE && now->count == 1) {
         reason = MESSAGE_CHANGE_LAST;
     } else if (asked->act == MESSAGE_MEMBER_MOVE &&

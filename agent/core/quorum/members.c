@@ -722,7 +722,11 @@ void members_start(struct quorum *quorum)
             memcpy(line.store_id, quorum->config->store_id, sizeof(line.store_id));
             members_set_line(quorum, 0, &line);
         }
-        members_vote(quorum);
+        if (recover_start(quorum)) {
+            members->status = MESSAGE_STATUS_LISTED;
+        } else {
+            members_vote(quorum);
+        }
         members_announce(quorum);
         return;
     }
@@ -827,12 +831,37 @@ static void log_wait(struct quorum *quorum)
     }
 }
 
+/* The tick of a voter that is alone in its cell. */
+static int64_t tick_alone(struct quorum *quorum)
+{
+    if (!recover_waits(quorum)) {
+        return NEVER;
+    }
+    if (!recover_is_over(quorum)) {
+        return recover_tick(quorum);
+    }
+    sessions_refresh(quorum); /* no session counts as lapsed because this voter has waited */
+    members_vote(quorum);
+    ballots_review(quorum);
+    return NEVER;
+}
+
+int64_t members_recovery_left_ns(const struct quorum *quorum)
+{
+    return recover_left_ns(quorum);
+}
+
+void members_count_anew(struct quorum *quorum)
+{
+    recover_anew(quorum);
+}
+
 int64_t members_tick(struct quorum *quorum)
 {
     struct members *members = quorum->members;
     int64_t next_ns = NEVER;
     if (quorum->config->voter_count == 1 && quorum->config->self == 0) {
-        return next_ns;
+        return tick_alone(quorum);
     }
     if (!step_has_room(quorum, 4 * MESSAGE_VOTERS_MAX)) {
         return step_now_ns(quorum);

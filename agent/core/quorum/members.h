@@ -34,6 +34,9 @@
  * it knows that it was chosen, and makes it durable before it acts on it (docs/PROTOCOL.md,
  * "Changing the voters"). A message of another record is no vote, and asks for none.
  *
+ * After a recovery of the cell its only voter is LISTED until every session of before is over
+ * (members_recover.c).
+ *
  * Three files call each other here. members.c has the record of stores, the status, HELLO, and what
  * was seen of other stores. members_rejoin.c has the phases of starting over. members.c gives
  * messages to the phases; each phase ends with a change of the record or of the status.
@@ -66,6 +69,8 @@ void members_start(struct quorum *quorum);
 /* Returns whether this voter may vote, coordinate, and acknowledge renewals. */
 bool members_votes(const struct quorum *quorum);
 enum message_voter_status members_status(const struct quorum *quorum);
+/* How long this voter still waits after a recovery; 0: it does not wait. */
+int64_t members_recovery_left_ns(const struct quorum *quorum);
 /* Another voter's status, as that voter last reported it. */
 enum message_voter_status members_status_of(const struct quorum *quorum, uint32_t voter);
 /* The generation in that voter's line of the record of stores; 0 if there is no line. */
@@ -111,6 +116,8 @@ void members_listing_read(struct quorum *quorum, uint32_t voter, enum message_sy
  * that costs no extra commit. Call it at the end of each step. */
 void members_end_step(struct quorum *quorum);
 int64_t members_tick(struct quorum *quorum);
+/* Notes that the clock was wrong until now: a wait that it measured begins anew. */
+void members_count_anew(struct quorum *quorum);
 
 /* ---- Commits: see quorum_set_commit() and the functions below it ---- */
 

@@ -48,6 +48,12 @@ struct rejoin {
     int64_t next_ns; /* PREPARE, SYNC: when to send again */
 };
 
+/* The wait after a recovery of the cell. */
+struct recover {
+    int64_t votes_ns; /* when this voter begins to vote; 0: it does not wait */
+    int64_t log_ns;   /* when to log again that it waits */
+};
+
 struct members {
     struct member of[MESSAGE_VOTERS_MAX + 1]; /* the last one: this agent, if it is no voter */
     bool voted;                /* the store has voted, perhaps for a voter that was removed since */
@@ -69,6 +75,7 @@ struct members {
     uint64_t commit; /* the last commit that the driver reported durable */
     bool committing; /* the driver is making another commit */
     struct rejoin rejoin;
+    struct recover recover;
 };
 
 /* ---- members.c ---- */
@@ -104,5 +111,20 @@ void rejoin_synced(struct quorum *quorum, uint32_t voter, enum message_sync_what
 /* Returns whether that voter has done its part of the current phase. */
 bool rejoin_has(const struct quorum *quorum, uint32_t voter);
 int64_t rejoin_tick(struct quorum *quorum);
+
+/* ---- members_recover.c. It calls nothing of the other two files. ---- */
+
+/* Begins the wait. Returns false if the configuration has none. */
+bool recover_start(struct quorum *quorum);
+/* Returns whether this voter waits. The next three functions are for a voter that does. */
+bool recover_waits(const struct quorum *quorum);
+/* Returns how long this voter still waits; 0: it does not wait. */
+int64_t recover_left_ns(const struct quorum *quorum);
+/* Begins the wait anew, because the clock was wrong. Does nothing if this voter does not wait. */
+void recover_anew(struct quorum *quorum);
+/* Returns whether the wait is over, and notes that: this voter then does not wait any more. */
+bool recover_is_over(struct quorum *quorum);
+/* Logs the wait where that is due. Returns when to call recover_is_over() again. */
+int64_t recover_tick(struct quorum *quorum);
 
 #endif

@@ -243,8 +243,12 @@ static bool may_follow(const struct quorum *quorum, const struct message_voters 
     bool same_cell = (mine->cell_id[0] | mine->cell_id[1]) == 0 ||
                      (mine->cell_id[0] == voters->cell_id[0] &&
                       mine->cell_id[1] == voters->cell_id[1]);
-    return same_cell && voters->recoveries >= mine->recoveries && voters->number > mine->number &&
-           voters->number - mine->number <= NUMBERS_FREE;
+    /* A recovery begins with the first number of its generation. */
+    uint32_t from = voters->recoveries > mine->recoveries ? message_voters_first(voters->recoveries)
+                                                          : mine->number;
+    return same_cell && voters->recoveries >= mine->recoveries &&
+           voters->recoveries < MESSAGE_RECOVERIES_LIMIT && voters->number > mine->number &&
+           voters->number - from <= NUMBERS_FREE;
 }
 
 /* ---- Messages ---- */
@@ -380,10 +384,21 @@ static bool asks_for_vote(enum message_kind kind)
            kind == MESSAGE_SYNC || kind == MESSAGE_CHANGE_PREPARE || kind == MESSAGE_CHANGE_ACCEPT;
 }
 
+/* Returns whether the sender goes by a record of before the last recovery of the cell. Its sessions
+ * are over, and its votes are refused for ever (docs/PROTOCOL.md, "Recovery"). */
+static bool is_from_before(const struct quorum *quorum, const struct message *message)
+{
+    return message->number < message_voters_first(quorum->members->voters.recoveries);
+}
+
 bool members_admit(const struct quorum *quorum, const struct message *message)
 {
     uint32_t voter = 0;
     uint32_t number = message->number != 0 ? message->number : 1;
+    if (is_from_before(quorum, message)) {
+        return message->kind == MESSAGE_HELLO || message->kind == MESSAGE_VOTERS ||
+               message->kind == MESSAGE_ASK_VOTERS;
+    }
     if (message->kind == MESSAGE_RENEW) {
         if (number != quorum->members->voters.number ||
             (number > 1 && !members_same_voters(quorum, message))) {

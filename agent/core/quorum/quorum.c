@@ -360,6 +360,11 @@ enum message_voter_status quorum_voter_status_of(const struct quorum *quorum, ui
     return members_status_of(quorum, voter);
 }
 
+int64_t quorum_recovery_left_ns(const struct quorum *quorum)
+{
+    return members_recovery_left_ns(quorum);
+}
+
 uint8_t quorum_missing(const struct quorum *quorum)
 {
     return voters_missing(quorum);
@@ -626,6 +631,7 @@ void quorum_step(struct quorum *quorum, const struct quorum_event *event, struct
         sessions_refresh(quorum);
         sessions_count_anew(quorum);
         change_count_anew(quorum);
+        members_count_anew(quorum);
         break;
     case QUORUM_RESIGN:
         queues_resign(quorum);

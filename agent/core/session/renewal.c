@@ -352,7 +352,9 @@ void renewal_set_voters(struct renewal *renewal, const struct message_voters *vo
     struct renewal_voter room[MESSAGE_VOTERS_MAX];
     HF_CHECK(voters->count > 0 && voters->count <= MESSAGE_VOTERS_MAX);
     HF_CHECK(voters->number >= renewal->header.number);
-    renewal->lost = renewal->epoch != 0 && is_lost(renewal, now_ns);
+    /* A recovery of the cell ends all sessions of before. */
+    bool recovered = voters->number / MESSAGE_NUMBERS != renewal->header.number / MESSAGE_NUMBERS;
+    renewal->lost = renewal->epoch != 0 && (recovered || is_lost(renewal, now_ns));
     succession_make(&succession, renewal->config.voters, renewal->config.voter_count, voters);
     succession_move(&succession, renewal->voters, sizeof(renewal->voters[0]), room);
     for (uint32_t i = 0; i < voters->count; i++) {

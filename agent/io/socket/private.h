@@ -18,6 +18,7 @@ enum { NUMBER_SLOT_BITS = 16 }; /* how many bits of a connection's number are it
 struct packet {
     struct packet *next;
     size_t size;
+    bool owns_fd; /* fd belongs to the packet */
     int fd;
     unsigned char bytes[];
 };

@@ -190,6 +190,9 @@ static void drop_first(struct connection *connection)
     connection->first = packet->next;
     connection->waiting_size -= packet->size;
     connection->waiting_count--;
+    if (packet->owns_fd) {
+        close(packet->fd);
+    }
     free(packet);
 }
 
@@ -290,7 +293,7 @@ void socket_send_refusal(const struct socket_server *server, int fd)
     (void)!send_packet(fd, server->config.refusal, server->config.refusal_size, -1);
 }
 
-/* Returns 0, EAGAIN (too much waits already) or ENOMEM. */
+/* Returns 0, EAGAIN (too much waits already), ENOMEM or EMFILE. */
 static int queue_packet(struct connection *connection, const struct connection_output *output)
 {
     if (connection->waiting_size + output->size > SOCKET_OUTPUT_MAX ||
@@ -303,7 +306,12 @@ static int queue_packet(struct connection *connection, const struct connection_o
     }
     packet->next = NULL;
     packet->size = output->size;
-    packet->fd = output->fd;
+    packet->owns_fd = output->fd >= 0 && output->lends_fd;
+    packet->fd = packet->owns_fd ? fcntl(output->fd, F_DUPFD_CLOEXEC, 0) : output->fd;
+    if (packet->owns_fd && packet->fd < 0) {
+        free(packet);
+        return EMFILE;
+    }
     memcpy(packet->bytes, output->bytes, output->size);
     if (connection->first == NULL) {
         connection->first = packet;

@@ -32,6 +32,9 @@ struct committer {
     bool begun;        /* a batch is under way; committer_finish() clears this */
     bool done;
     bool idle;
+    void (*piece)(void *arg); /* other work on the store; NULL: there is none */
+    void *piece_arg;
+    bool piece_done;
     bool idle_failed;
     bool end;
     int64_t took_ns;    /* how long the last batch took */
@@ -116,6 +119,17 @@ static void make_checkpoint(struct committer *committer)
     }
 }
 
+static void do_piece(struct committer *committer)
+{
+    void (*piece)(void *arg) = committer->piece;
+    pthread_mutex_unlock(&committer->mutex);
+    piece(committer->piece_arg);
+    pthread_mutex_lock(&committer->mutex);
+    committer->piece = NULL;
+    committer->piece_done = true;
+    notify_done(committer);
+}
+
 /* Lets the thread without the loop wait for work. The caller holds the mutex, which is unlocked
  * during the wait. Returns true if the loop has stood still for too long. */
 static bool rest(struct committer *committer)
@@ -181,6 +195,8 @@ static void do_next(struct committer *committer)
                                                          * still be open, so no checkpoint is
                                                          * made */
         make_checkpoint(committer);
+    } else if (committer->piece != NULL && !committer->end) {
+        do_piece(committer);
     } else if (rest(committer)) {
         take_over(committer);
     }
@@ -297,7 +313,7 @@ enum committer_wrote committer_write(struct committer *committer, const void *ba
     pthread_mutex_lock(&committer->mutex);
     HF_CHECK(!committer->begun && batch != NULL);
     if (committer->config.loop == NULL || !committer->resting || committer->idle ||
-        committer->took_ns > fast_ns) {
+        committer->piece != NULL || committer->took_ns > fast_ns) {
         pthread_mutex_unlock(&committer->mutex);
         return COMMITTER_BUSY;
     }
@@ -367,4 +383,24 @@ const char *committer_idle_error(struct committer *committer)
     committer->idle_failed = false;
     pthread_mutex_unlock(&committer->mutex);
     return failed ? committer->idle_error : NULL;
+}
+
+void committer_piece(struct committer *committer, void (*piece)(void *arg), void *arg)
+{
+    pthread_mutex_lock(&committer->mutex);
+    HF_CHECK(committer->piece == NULL);
+    committer->piece = piece;
+    committer->piece_arg = arg;
+    committer->piece_done = false;
+    pthread_cond_broadcast(&committer->changed);
+    pthread_mutex_unlock(&committer->mutex);
+}
+
+bool committer_piece_done(struct committer *committer)
+{
+    pthread_mutex_lock(&committer->mutex);
+    bool done = committer->piece_done;
+    committer->piece_done = false;
+    pthread_mutex_unlock(&committer->mutex);
+    return done;
 }

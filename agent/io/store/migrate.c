@@ -88,18 +88,6 @@ static bool copy_pages(struct store *store, sqlite3 *copy, const char *name)
            fail_backup(store, name, sqlite3_errmsg(copy));
 }
 
-static bool flush_file(const char *name)
-{
-    int file = open(name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    bool done = file >= 0 && fsync(file) == 0;
-    int error = errno;
-    if (file >= 0) {
-        close(file);
-    }
-    errno = error;
-    return done;
-}
-
 /* Removes the copy, and the files that SQLite may have made beside it. */
 static void remove_copy(const char *name)
 {
@@ -127,7 +115,7 @@ static bool write_copy(struct store *store, const char *name)
     if (sqlite3_close(copy) != SQLITE_OK && done) {
         done = fail_backup(store, name, "cannot be closed");
     }
-    return done && (flush_file(name) || fail_backup(store, name, strerror(errno)));
+    return done && (store_flush_file(name) || fail_backup(store, name, strerror(errno)));
 }
 
 static bool back_up(struct store *store, int format)

@@ -5,6 +5,8 @@
  *   rows.c     the rows: reading them back, putting and deleting them
  *   voters.c   the record of voters, and the register of the next one
  *   replace.c  starting over
+ *   backup.c   backups
+ *   recover.c  how a cell begins anew with one store
  *   migrate.c  formats, and how a store of an older format is migrated
  *   log.c      how SQLite's log is written
  *   renew.c    flushing the log that an agent left
@@ -56,6 +58,16 @@ struct store {
     char path[PATH_MAX];
     char error[STORE_ERROR_MAX];
 };
+
+/* Replaces the database at path by the one at `made`, and keeps the old one (replace.c). Removes
+ * what an earlier attempt left at `made` and beside it, and finds a free name for the old one. */
+bool store_clear(const char *path, char *error) __attribute__((warn_unused_result));
+uint32_t store_choose_kept(const char *path, char *kept) __attribute__((warn_unused_result));
+bool store_put_in_place(const char *path, const char *made, char *kept, char *error)
+    __attribute__((warn_unused_result));
+
+/* Copies all pages, and how files of SQLite are flushed and removed (backup.c). */
+bool store_flush_file(const char *path) __attribute__((warn_unused_result));
 
 /* Runs SQL that has no results. `what` begins the error message, such as "cannot be made". */
 bool store_run(struct store *store, const char *sql, const char *what)

@@ -54,7 +54,7 @@ static bool read_old(const char *path, struct store_identity *identity, char *er
 }
 
 /* Removes the files that a killed attempt left behind. */
-static bool clear(const char *path, char *error)
+bool store_clear(const char *path, char *error)
 {
     static const char *const SUFFIX[] = {"", "-wal", "-shm", "-journal"};
     char name[STORE_KEPT_MAX];
@@ -69,7 +69,7 @@ static bool clear(const char *path, char *error)
 
 /* Returns the first N for which PATH.replaced-N is free, and writes that path to kept; 0 if there
  * is none. */
-static uint32_t choose_kept(const char *path, char *kept)
+uint32_t store_choose_kept(const char *path, char *kept)
 {
     char log[STORE_KEPT_MAX + 8];
     for (uint32_t n = 1; n < REPLACED_MAX; n++) {
@@ -99,39 +99,9 @@ static bool keep_log(const char *path, const char *kept, char *error)
     return true;
 }
 
-bool store_start_over(const char *path, const struct store_identity *identity, char *kept,
-                      char *error)
+bool store_put_in_place(const char *path, const char *made, char *kept, char *error)
 {
-    struct store_identity fresh = *identity;
-    struct store_meta meta;
-    char made[STORE_KEPT_MAX];
-    kept[0] = 0;
-    if (strlen(path) + 32 > sizeof(made)) {
-        errno = ENAMETOOLONG;
-        return say(error, path, "cannot be replaced");
-    }
-    bool old = exists(path);
-    if (old && !read_old(path, &fresh, error)) {
-        return false;
-    }
-    fresh.rejoin = true;
-    if (old) {
-        fresh.kept = choose_kept(path, kept);
-        if (fresh.kept == 0) {
-            kept[0] = 0;
-            return say(error, path, "cannot be kept under another name");
-        }
-    }
-    snprintf(made, sizeof(made), "%s.new", path);
-    if (!clear(made, error)) {
-        return false;
-    }
-    struct store *store = store_open(made, &fresh, &meta, error);
-    if (store == NULL) {
-        return false;
-    }
-    store_close(store);
-    if (old) {
+    if (kept[0] != 0) {
         if (link(path, kept) != 0) {
             kept[0] = 0;
             return say(error, path, "cannot be kept under another name");
@@ -144,6 +114,42 @@ bool store_start_over(const char *path, const struct store_identity *identity, c
         return say(error, path, "cannot be replaced");
     }
     return store_sync_folder(path) || say(error, path, "its folder cannot be made durable");
+}
+
+bool store_start_over(const char *path, const struct store_identity *identity, char *kept,
+                      char *error)
+{
+    struct store_identity fresh = *identity;
+    struct store_meta meta;
+    fresh.takes_backup = true; /* nothing of it is kept but the epoch */
+    char made[STORE_KEPT_MAX];
+    kept[0] = 0;
+    if (strlen(path) + 32 > sizeof(made)) {
+        errno = ENAMETOOLONG;
+        return say(error, path, "cannot be replaced");
+    }
+    bool old = exists(path);
+    if (old && !read_old(path, &fresh, error)) {
+        return false;
+    }
+    fresh.rejoin = true;
+    if (old) {
+        fresh.kept = store_choose_kept(path, kept);
+        if (fresh.kept == 0) {
+            kept[0] = 0;
+            return say(error, path, "cannot be kept under another name");
+        }
+    }
+    snprintf(made, sizeof(made), "%s.new", path);
+    if (!store_clear(made, error)) {
+        return false;
+    }
+    struct store *store = store_open(made, &fresh, &meta, error);
+    if (store == NULL) {
+        return false;
+    }
+    store_close(store);
+    return store_put_in_place(path, made, kept, error);
 }
 
 /* ---- putting the old store back ---- */

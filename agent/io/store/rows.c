@@ -609,6 +609,8 @@ bool store_put_action(struct store *store, const struct action *action)
                          action->as.seen.commit);
     case ACTION_PERSIST_REJOINED:
         return change_meta(store, "rejoin", 0);
+    case ACTION_PERSIST_RECOVERED:
+        return change_meta(store, "recovery_wait_ms", 0);
     case ACTION_PERSIST_VOTERS:
         return store_put_voters(store, &action->as.voters);
     case ACTION_PERSIST_CHANGE:

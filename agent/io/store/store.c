@@ -395,6 +395,38 @@ static bool find_commit(struct store *store)
     return true;
 }
 
+/* Reads a number that an older store may lack; 0: it lacks it. */
+static bool find_number(struct store *store, const char *key, uint64_t max, uint64_t *out)
+{
+    sqlite3_stmt *row = NULL;
+    const char *text;
+    bool done = store_find_meta(store, key, &row, &text);
+    bool found = text != NULL;
+    sqlite3_finalize(row);
+    *out = 0;
+    return done && (!found || meta_number(store, key, max, out));
+}
+
+/* Refuses a backup. An agent that started with it would have forgotten what the cell decided
+ * since. */
+static bool check_backup(struct store *store, const struct store_identity *identity,
+                         struct store_meta *meta)
+{
+    sqlite3_stmt *row = NULL;
+    const char *text;
+    bool done = store_find_meta(store, "backup", &row, &text);
+    meta->backup = text != NULL;
+    if (meta->backup && !identity->takes_backup) {
+        done = store_fail(store,
+                          "is a backup (%.64s): no agent starts with it, because it has forgotten "
+                          "what the cell decided since; it is only good for holdfastd --recover, "
+                          "when a majority of the voters is lost for good",
+                          text);
+    }
+    sqlite3_finalize(row);
+    return done;
+}
+
 static bool read_meta(struct store *store, const struct store_identity *identity,
                       struct store_meta *meta)
 {
@@ -402,19 +434,23 @@ static bool read_meta(struct store *store, const struct store_identity *identity
     uint64_t epoch = 0;
     uint64_t round = 0;
     uint64_t rejoin = 0;
+    uint64_t wait_ms = 0;
     bool own = meta_is(store, "cell", &identity->cell) && meta_is(store, "agent", &identity->agent);
     meta->foreign = !own && !store->damaged;
     if (!own || !meta_store_id(store, meta->store_id) ||
         !meta_number(store, "membership", UINT32_MAX, &membership) ||
         !meta_number(store, "session_epoch", MESSAGE_EPOCH_LIMIT - 1, &epoch) ||
         !meta_number(store, "round", UINT32_MAX, &round) ||
-        !meta_number(store, "rejoin", 1, &rejoin) || !find_commit(store)) {
+        !meta_number(store, "rejoin", 1, &rejoin) || !find_commit(store) ||
+        !find_number(store, "recovery_wait_ms", UINT32_MAX, &wait_ms) ||
+        !check_backup(store, identity, meta)) {
         return false;
     }
     meta->membership = (uint32_t)membership;
     meta->session_epoch = (uint32_t)epoch;
     meta->round = (uint32_t)round;
     meta->rejoin = rejoin != 0;
+    meta->recovery_wait_ms = (uint32_t)wait_ms;
     meta->commit = store->commit;
     return true;
 }

@@ -18,6 +18,7 @@
  *   STATUS                                STATED
  *   FACTS                                 TOLD: facts for `holdfast doctor`
  *   BREAK                                 BROKEN: the holds that ended
+ *   BACKUP (of the voter's store)         TOLD: how far it has come; with the copy when it is done
  *   MEMBER (a change of the voters)       MEMBERED: how far the change has come
  *   RECALL                                DONE
  *   WATCH                                 DONE, then CHANGED ... (unasked)
@@ -75,6 +76,7 @@ enum hfi_frame_kind {
     HFI_FRAME_RING, /* no answer: look at the dirty bits of the client's regions */
     HFI_FRAME_UNWATCH,
     HFI_FRAME_MEMBER,
+    HFI_FRAME_BACKUP,
 
     HFI_FRAME_WELCOME = 64,
     HFI_FRAME_REGION,

@@ -14,6 +14,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* How many records there can be between two recoveries of a cell, and how many recoveries. */
+#define MESSAGE_NUMBERS (UINT32_C(1) << 20)
+#define MESSAGE_RECOVERIES_LIMIT (UINT32_C(1) << 11)
+
 enum {
     MESSAGE_AGENT_MAX = 32,    /* bytes of an agent name */
     MESSAGE_ADDRESS_MAX = 128, /* bytes of an address, including its final zero */
@@ -63,6 +67,13 @@ struct message_voters {
  * be NULL. cell_id stays 0, 0. */
 void message_voters_begin(struct message_voters *voters, const struct message_agent *names,
                           const char (*addresses)[MESSAGE_ADDRESS_MAX], uint32_t count);
+
+/* Returns the number of the record with which a recovery begins. So the number alone says whether a
+ * record is of before that recovery. */
+static inline uint32_t message_voters_first(uint32_t recoveries)
+{
+    return recoveries * MESSAGE_NUMBERS;
+}
 
 /* Returns the digest of a record, which is the same on every host. Addresses and the cell id of a
  * number-1 record are no part of it: each host has them from its own configuration, or does not

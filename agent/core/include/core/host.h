@@ -172,6 +172,7 @@ enum host_action_kind {
     HOST_ALIAS,   /* the client has one more holder id: add it to the client's record */
     HOST_LOG,     /* a log line */
     HOST_FACTS,   /* answer the client's request for facts (frame TOLD) */
+    HOST_BACKUP,  /* answer the client's request for a backup of the store (frame TOLD) */
 };
 
 enum { HOST_FD_NONE = 0, HOST_FD_REGION };

@@ -83,6 +83,10 @@ struct quorum_config {
     uint16_t ballot_ids[MESSAGE_VOTERS_MAX];
     uint64_t store_id[2];
     bool rejoin; /* the store must start over, and has not done so yet; this is durable */
+    /* An operator has recovered the cell with this store, and this voter, which is the only one,
+     * has to wait for so long from its start before it votes (docs/PROTOCOL.md, "Recovery"). This
+     * is durable until ACTION_PERSIST_RECOVERED. 0: there is nothing to wait for. */
+    int64_t recovery_wait_ns;
     int64_t session_ttl_ns;
     int64_t grace_ns;
     uint32_t max_drift_percent; /* at most 50 */
@@ -204,6 +208,9 @@ bool quorum_resigned(const struct quorum *quorum);
 enum message_voter_status quorum_voter_status(const struct quorum *quorum);
 enum message_voter_status quorum_voter_status_of(const struct quorum *quorum, uint32_t voter);
 
+/* Returns how long this voter waits because its cell was recovered; 0: it does not wait. */
+int64_t quorum_recovery_left_ns(const struct quorum *quorum);
+
 /* Returns, as bits, the voters that this voter's failure detector misses, if the others are no
  * majority; else 0. This shows sooner than missing renewals that no majority answers. For
  * people. */
@@ -211,6 +218,10 @@ uint8_t quorum_missing(const struct quorum *quorum);
 
 /* Fills in the cell's rules as this voter is configured with them. */
 void quorum_rules(const struct quorum_config *config, struct message_rules *rules);
+
+/* Returns how long the only voter of a recovered cell has to wait: a session_ttl, a grace period
+ * and the longest lock-delay, all counted long. */
+int64_t quorum_recovery_wait_ns(const struct message_rules *rules);
 
 /* The name of the agent with that index. */
 const struct message_agent *quorum_agent_name(const struct quorum *quorum, uint32_t index);

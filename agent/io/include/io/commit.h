@@ -48,9 +48,9 @@ struct committer *committer_open(const struct committer_config *config)
  * committer may call this. NULL is allowed. */
 void committer_close(struct committer *committer);
 
-/* Returns a descriptor that is readable when committer_finish() or committer_idle_error() has a
- * result. If committer_finish() is called right after committer_wait(), the descriptor becomes
- * readable once more, without a result. */
+/* Returns a descriptor that is readable when committer_finish(), committer_piece_done() or
+ * committer_idle_error() has a result. If committer_finish() is called right after
+ * committer_wait(), the descriptor becomes readable once more, without a result. */
 int committer_fd(const struct committer *committer);
 
 /* Begins to write a batch, which is borrowed until it is done. The previous batch must be
@@ -82,6 +82,11 @@ bool committer_wait(struct committer *committer) __attribute__((warn_unused_resu
 
 /* Orders a checkpoint of the store, which is made when no batch is being written. */
 void committer_idle(struct committer *committer);
+/* Has piece(arg) called once, on the committer's thread, when no batch is being written. The
+ * previous piece must be done. A committer that is closed does not begin it any more. */
+void committer_piece(struct committer *committer, void (*piece)(void *arg), void *arg);
+/* Returns true once for each piece that is done. */
+bool committer_piece_done(struct committer *committer) __attribute__((warn_unused_result));
 /* Returns why the last checkpoint failed, once for each failure; otherwise NULL. */
 const char *committer_idle_error(struct committer *committer);
 

@@ -176,8 +176,9 @@ struct connection_note *connection_note(struct connection *connection);
 struct connection_output {
     const void *bytes;
     size_t size;
-    int fd;       /* a descriptor to send with the packet; -1: none */
-    bool unasked; /* the packet may be dropped */
+    int fd;        /* a descriptor to send with the packet; -1: none */
+    bool lends_fd; /* the caller closes fd after the call; otherwise fd outlives the connection */
+    bool unasked;  /* the packet may be dropped */
 };
 
 /* Sends the packet, or queues it. Returns false if it cannot be sent (connection_unsent() says

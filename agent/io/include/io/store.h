@@ -43,6 +43,8 @@ struct store_identity {
     uint32_t kept;       /* if rejoin is set: the N of PATH.replaced-N, the old store; 0: there is
                           * none */
     uint64_t kept_id[2]; /* if rejoin is set: the old store's id; zeros: it could not be read */
+    /* The store may be a backup. No agent starts with one. */
+    bool takes_backup;
     /* For a new store: the record of voters of the store before it. number 0: none. */
     struct message_voters voters;
     /* Called for each region in a store of an older format, before the store is migrated. If it
@@ -59,6 +61,9 @@ struct store_meta {
     uint32_t session_epoch; /* the epoch of the agent's last session; 0: none yet */
     uint32_t round;         /* the coordinator's last round; 0: none yet */
     uint64_t commit;        /* the number of the last commit; every store_commit() adds 1 */
+    bool backup;            /* the store is a backup; only with store_identity.takes_backup */
+    /* How long the only voter of a recovered cell waits before it votes; 0: it does not wait. */
+    uint32_t recovery_wait_ms;
     bool rejoin;            /* a start over of this store has begun and has not finished */
     uint32_t migrated_from; /* the format before a migration; 0: none took place */
     bool held;              /* store_open() failed because may_migrate() returned false */
@@ -125,6 +130,77 @@ bool store_start_over(const char *path, const struct store_identity *identity, c
  */
 bool store_undo_start_over(const char *path, const struct store_identity *identity, char *kept,
                            char *error) __attribute__((warn_unused_result));
+
+/*
+ * A backup: a copy of the whole store, in a file of its own, that says that it is a backup.
+ * store_open() refuses it, unless store_identity.takes_backup is set. It is made in three parts, so
+ * that commits go on meanwhile. store_backup_open() and store_backup_step() belong to the thread
+ * that uses the store, and are called between batches. What is committed before the last step is in
+ * the copy. store_backup_check() needs no store, and any thread may call it.
+ */
+struct store_backup;
+enum store_backup_result { STORE_BACKUP_FAILED, STORE_BACKUP_MORE, STORE_BACKUP_DONE };
+
+/* Makes the file, which must not exist (mode 0600). On failure returns NULL, and error
+ * (STORE_ERROR_MAX bytes) says why. */
+struct store_backup *store_backup_open(struct store *store, const char *path, char *error)
+    __attribute__((warn_unused_result));
+/* Copies some pages. On failure error (STORE_ERROR_MAX bytes) says why. */
+enum store_backup_result store_backup_step(struct store_backup *backup, char *error)
+    __attribute__((warn_unused_result));
+/* Returns how many pages are copied, and of how many. */
+void store_backup_progress(const struct store_backup *backup, uint64_t *done, uint64_t *total);
+/* Ends the copying, after the last step or before it. NULL is allowed. */
+void store_backup_close(struct store_backup *backup);
+
+/* For people. */
+struct store_copied {
+    uint64_t commit;    /* the last commit that the copy has */
+    uint64_t registers; /* the lock names that it has */
+    uint64_t bytes;
+};
+/* Marks the copy as a backup, checks it, and makes it durable. It is checked for damage
+ * (integrity_check), and opened as a store, all of whose rows are read. */
+bool store_backup_check(const char *path, const struct store_identity *identity,
+                        struct store_copied *copied, char *error)
+    __attribute__((warn_unused_result));
+/* Gives a checked copy its name, durably. If `replace` is not set, a file of that name stays, and
+ * the call fails. */
+bool store_backup_place(const char *made, const char *path, bool replace, char *error)
+    __attribute__((warn_unused_result));
+/* Removes a copy that is not wanted, and the files beside it. */
+void store_backup_remove(const char *path);
+
+/* What a store says about its cell when the cell is recovered. */
+struct store_survey {
+    bool voted;         /* the store has voted */
+    uint64_t registers; /* lock names that it has, and how many of them are not free */
+    uint64_t held;
+    uint64_t generation; /* the highest generation of a token */
+    uint32_t round;      /* the highest round of a ballot */
+    uint32_t seen_count; /* the commits that were seen of other stores */
+    struct quorum_seen seen[MESSAGE_VOTERS_MAX];
+};
+bool store_survey(struct store *store, const struct store_meta *meta, struct store_survey *survey)
+    __attribute__((warn_unused_result));
+
+/* With what the cell begins anew. */
+struct store_recovery {
+    struct message_voters voters; /* this agent is the only voter; store_id is filled in */
+    uint64_t generation;          /* of the tokens from now on */
+    uint32_t round;               /* above every round that may have been used */
+    uint32_t wait_ms;             /* struct store_meta.recovery_wait_ms */
+};
+/*
+ * Lets a cell begin anew: replaces the database at path by one in which every session of before has
+ * ended and no lock is held, in one step (like store_start_over()). The new database has the epochs
+ * of all agents that the old one knows, as ended, and a floor below which no token is issued.
+ * Closes the old store in any case. kept (STORE_KEPT_MAX bytes) receives the path of the old
+ * database.
+ */
+bool store_recover(struct store *old, const struct store_identity *identity,
+                   struct store_recovery *recovery, char *kept, char *error)
+    __attribute__((warn_unused_result));
 
 /* Closes the database; an open batch is rolled back. NULL is allowed. */
 void store_close(struct store *store);

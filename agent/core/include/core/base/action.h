@@ -79,6 +79,7 @@ enum action_kind {
     ACTION_PERSIST_MEMBER,     /* one row, which replaces the row of that voter */
     ACTION_PERSIST_SEEN,       /* one row, which replaces the row of that voter */
     ACTION_PERSIST_REJOINED,   /* the store has started over, and votes from now on */
+    ACTION_PERSIST_RECOVERED,  /* the wait after a recovery of the cell is over */
     ACTION_PERSIST_VOTERS,     /* one row, which replaces the record of voters */
     ACTION_PERSIST_CHANGE,     /* one row, which replaces that of the number before */
     /* The agent goes by another record of voters from now on, or by the same record that has become

@@ -1,0 +1,310 @@
+/*
+ * The way back: two of a cell's three voters are lost with their stores, and the cell begins anew
+ * with the third voter's store, or with a backup of it. The commands are those of runbook 7 in
+ * docs/OPERATIONS.md, which this test reads and runs.
+ */
+#include "../suite_main.h"
+#include "agent_process.h"
+#include "require.h"
+
+#include <check.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+    HOSTS = 3,
+    SURVIVOR = 2,
+    SESSION_S = 2,                       /* session_ttl + grace_period */
+    WAIT_S = (SESSION_S + 60) * 11 / 10, /* counted long by max_drift */
+    LATE_S = 20,                         /* for a slow machine */
+    GENERATION_BITS = 52,                /* of a token, below its generation */
+};
+
+static struct agent_process agents[HOSTS];
+static unsigned ports[HOSTS];
+
+static void describe(int host, char *text, size_t size)
+{
+    snprintf(text, size,
+             "[agent]\nname = host-%c\ncell = prod\nstate_dir = %%D/state\n"
+             "socket = %%D/agent.sock\n"
+             "[cell]\nsession_ttl = 1s\ngrace_period = 1s\n"
+             "[voters]\nhost-a = tcp://127.0.0.1:%u\nhost-b = tcp://127.0.0.1:%u\n"
+             "host-c = tcp://127.0.0.1:%u\n",
+             'a' + host, ports[0], ports[1], ports[2]);
+}
+
+static void start(void)
+{
+    char text[512];
+    char path[2 * PATH_MAX];
+    snprintf(path, sizeof(path), "%s:%s", binary_path(""), getenv("PATH"));
+    setenv("PATH", path, 1);
+    agent_free_ports(ports, HOSTS);
+    for (int i = 0; i < HOSTS; i++) {
+        describe(i, text, sizeof(text));
+        agent_create(&agents[i], text);
+        agent_launch(&agents[i]);
+    }
+    for (int i = 0; i < HOSTS; i++) {
+        agent_await_socket(&agents[i]);
+    }
+}
+
+static void stop(void)
+{
+    for (int i = HOSTS - 1; i >= 0; i--) { /* in reverse order, because each janitor has inherited
+                                            * the pipes of the earlier ones */
+        agent_destroy(&agents[i]);
+    }
+}
+
+/* Runs a shell command on a host. HERE is that agent's folder. Returns the exit status. */
+static int run(int host, const char *words)
+{
+    char command[2048];
+    snprintf(command, sizeof(command),
+             "HERE=%s HOLDFAST_SOCKET=%s; export HERE HOLDFAST_SOCKET; exec >>%s 2>&1; %s",
+             agents[host].folder, agents[host].socket, agents[host].log, words);
+    int status = system(command);
+    REQUIRE(WIFEXITED(status), "%s: %x", words, (unsigned)status);
+    return WEXITSTATUS(status);
+}
+
+static void run_well(int host, const char *words)
+{
+    int status = run(host, words);
+    REQUIRE(status == 0, "%s: %d", words, status);
+}
+
+/* Runs a line of the runbook on that host. */
+static void do_line(struct agent_process *agent, int host, const char *line)
+{
+    static const char config[] = "/etc/holdfast/holdfastd.ini";
+    char words[1024];
+    const char *at = strstr(line, config);
+    if (strcmp(line, "systemctl stop holdfastd") == 0) {
+        if (agent->pid != 0) {
+            ck_assert_int_eq(agent_stop(agent), 0);
+        }
+    } else if (strcmp(line, "systemctl start holdfastd") == 0) {
+        agent_start(agent);
+    } else {
+        snprintf(words, sizeof(words), "%.*s%s%s",
+                 at != NULL ? (int)(at - line) : (int)strlen(line), line,
+                 at != NULL ? "$HERE/holdfast.conf" : "",
+                 at != NULL ? at + sizeof(config) - 1 : "");
+        run_well(host, words);
+    }
+}
+
+/* Runs the commands of a runbook, which stand between ```sh and ``` below its heading. Returns how
+ * many there are. */
+static unsigned do_runbook(struct agent_process *agent, int host, const char *heading)
+{
+    char line[512];
+    unsigned lines = 0;
+    bool below = false;
+    bool inside = false;
+    FILE *page = fopen(HOLDFAST_OPERATIONS, "r");
+    ck_assert_ptr_nonnull(page);
+    while (fgets(line, sizeof(line), page) != NULL) {
+        line[strcspn(line, "\n")] = '\0';
+        if (strncmp(line, "## ", 3) == 0) {
+            below = strcmp(line + 3, heading) == 0;
+        } else if (below && strncmp(line, "```", 3) == 0) {
+            inside = strcmp(line, "```sh") == 0;
+        } else if (below && inside) {
+            do_line(agent, host, line);
+            lines++;
+        }
+    }
+    fclose(page);
+    return lines;
+}
+
+/* Takes the lock on that host once, and returns its token. */
+static uint64_t take(int host, const char *name)
+{
+    char words[256];
+    unsigned long long token = 0;
+    snprintf(words, sizeof(words),
+             "timeout 20 holdfast lock %s -- sh -c 'echo $HOLDFAST_TOKEN >$HERE/token'", name);
+    run_well(host, words);
+    snprintf(words, sizeof(words), "%s/token", agents[host].folder);
+    FILE *file = fopen(words, "r");
+    ck_assert_ptr_nonnull(file);
+    ck_assert_int_eq(fscanf(file, "%llu", &token), 1);
+    fclose(file);
+    return token;
+}
+
+/* Starts a process on that host that takes the lock, and writes its token to the file `name` when
+ * it has it. */
+static pid_t wait_for_lock(int host, const char *name, const char *words)
+{
+    char command[512];
+    pid_t pid = fork_tied();
+    if (pid == 0) {
+        snprintf(command, sizeof(command),
+                 "echo $HOLDFAST_TOKEN >%s/%s.new; mv %s/%s.new %s/%s; %s", agents[host].folder,
+                 name, agents[host].folder, name, agents[host].folder, name, words);
+        execlp("holdfast", "holdfast", "-s", agents[host].socket, "lock", "--lock-delay", "60s",
+               "job", "--", "sh", "-c", command, (char *)NULL);
+        _exit(127);
+    }
+    return pid;
+}
+
+static bool has_lock(int host, const char *name)
+{
+    char path[128];
+    snprintf(path, sizeof(path), "%s/%s", agents[host].folder, name);
+    return access(path, F_OK) == 0;
+}
+
+static uint64_t token_of(int host, const char *name)
+{
+    char path[128];
+    unsigned long long token = 0;
+    snprintf(path, sizeof(path), "%s/%s", agents[host].folder, name);
+    FILE *file = fopen(path, "r");
+    ck_assert_ptr_nonnull(file);
+    ck_assert_int_eq(fscanf(file, "%llu", &token), 1);
+    fclose(file);
+    return token;
+}
+
+/* Waits until the process has the lock. Checks that this is not before the wait after the start at
+ * start_ns is over. */
+static void await_wait(int64_t start_ns)
+{
+    while (!has_lock(SURVIVOR, "waiter")) {
+        int64_t waited_ns = boottime_now() - start_ns;
+        REQUIRE(waited_ns < (WAIT_S + LATE_S) * 1000 * MS, "no lock after the wait");
+        sleep_ms(50);
+    }
+    ck_assert_int_ge((boottime_now() - start_ns) / (1000 * MS), WAIT_S);
+}
+
+START_TEST(two_of_three_are_gone)
+{
+    pid_t holder = wait_for_lock(0, "holder", "sleep 1000");
+    while (!has_lock(0, "holder")) {
+        sleep_ms(20);
+    }
+    pid_t waiter = wait_for_lock(SURVIVOR, "waiter", "true");
+    for (unsigned i = 0; i < 10; i++) { /* commits of other stores are noted once a second */
+        (void)take((int)i % HOSTS, "other");
+        sleep_ms(200);
+    }
+    uint64_t before = token_of(0, "holder");
+
+    agent_kill(&agents[0]);
+    agent_kill(&agents[1]);
+    run_well(1, "mv $HERE/state $HERE/old-state");
+    run_well(0, "rm -r $HERE/state");
+    /* the command refuses while the agent runs, and without the right name */
+    ck_assert_int_eq(run(SURVIVOR, "holdfastd --config $HERE/holdfast.conf --recover=prod"), 70);
+    ck_assert_int_eq(agent_stop(&agents[SURVIVOR]), 0);
+    ck_assert_int_eq(run(SURVIVOR, "holdfastd --config $HERE/holdfast.conf --recover=test"), 64);
+    ck_assert_int_eq(run(SURVIVOR, "holdfastd --config $HERE/holdfast.conf --recover </dev/null"),
+                     64);
+    ck_assert(agent_logged(&agents[SURVIVOR], "Voters (record 1): host-a, host-b, host-c") > 0);
+    ck_assert(agent_logged(&agents[SURVIVOR], "host-b       after its commit") > 0);
+    int64_t start_ns = boottime_now();
+    ck_assert_uint_eq(do_runbook(&agents[SURVIVOR], SURVIVOR, "7. Two of three are gone"), 3);
+    ck_assert(agent_logged(&agents[SURVIVOR], "event=recovery_waits") > 0);
+    ck_assert_int_eq(run(SURVIVOR, "holdfast status"), 75);
+
+    sleep_ms(5000); /* a restart begins the wait anew */
+    agent_kill(&agents[SURVIVOR]);
+    start_ns = boottime_now();
+    agent_start(&agents[SURVIVOR]);
+    await_wait(start_ns);
+    ck_assert_uint_eq(agent_logged(&agents[SURVIVOR], "event=cell_recovered"), 1);
+    ck_assert_int_eq(WEXITSTATUS(wait_for(waiter)), 0);
+    ck_assert_uint_gt(token_of(SURVIVOR, "waiter"), before);
+    ck_assert_uint_eq(token_of(SURVIVOR, "waiter") >> GENERATION_BITS, 1);
+    uint64_t other = take(SURVIVOR, "other");
+    ck_assert_uint_eq(other >> GENERATION_BITS, 1);
+    ck_assert_int_eq(run(SURVIVOR, "holdfast status"), 0);
+    /* a cell that is recovered is not recovered again */
+    agent_kill(&agents[SURVIVOR]);
+    ck_assert_int_eq(run(SURVIVOR, "holdfastd --config $HERE/holdfast.conf --recover=prod"), 78);
+    agent_start(&agents[SURVIVOR]);
+
+    /* A lost voter comes back with its old store: it does not vote, and disturbs nothing. */
+    unsigned voted = agent_logged(&agents[1], "event=voter_votes");
+    run_well(1, "mv $HERE/old-state $HERE/state");
+    agent_start(&agents[1]);
+    uint64_t next = take(1, "other"); /* its host is served by the cell of now */
+    ck_assert_uint_gt(next, other);
+    ck_assert(agent_logged(&agents[1], "event=voters_changed number=1048576") > 0);
+    sleep_ms(3000);
+    ck_assert_uint_eq(agent_logged(&agents[1], "event=voter_votes"), voted);
+    ck_assert_uint_gt(take(SURVIVOR, "other"), next);
+    ck_assert_int_eq(run(SURVIVOR, "holdfast status"), 0);
+    kill_process(holder);
+}
+END_TEST
+
+/* The only store that is left is a backup, which was made while the cell was in use. */
+START_TEST(only_a_backup_is_left)
+{
+    pid_t users[HOSTS];
+    struct stat status;
+    char path[128];
+    for (int i = 0; i < HOSTS; i++) {
+        users[i] = fork_tied();
+        if (users[i] == 0) {
+            execlp("sh", "sh", "-c",
+                   "while :; do for n in 1 2 3 4 5; do holdfast -s \"$0\" lock load-$n -- true; "
+                   "done; done",
+                   agents[i].socket, (char *)NULL);
+            _exit(127);
+        }
+    }
+    (void)take(0, "other");
+    uint64_t before = take(1, "other");
+    run_well(SURVIVOR, "holdfast member backup $HERE/backup");
+    ck_assert_int_eq(run(SURVIVOR, "holdfast member backup $HERE/backup"), 70);
+    run_well(SURVIVOR, "holdfast member backup --force $HERE/backup");
+    snprintf(path, sizeof(path), "%s/backup", agents[SURVIVOR].folder);
+    ck_assert_int_eq(stat(path, &status), 0);
+    ck_assert_int_eq(status.st_mode & 07777, 0600);
+    (void)take(0, "other"); /* the backup does not have this one */
+    (void)take(1, "other");
+    for (int i = 0; i < HOSTS; i++) {
+        kill_process(users[i]);
+        agent_kill(&agents[i]);
+    }
+    run_well(SURVIVOR, "rm -r $HERE/state; mkdir -m 700 $HERE/state; "
+                       "mv $HERE/backup $HERE/state/holdfast.db");
+    /* no agent starts with it */
+    ck_assert_int_eq(run(SURVIVOR, "holdfastd --config $HERE/holdfast.conf"), 78);
+    ck_assert(agent_logged(&agents[SURVIVOR], "is a backup (of host-c in the cell prod)") > 0);
+    int64_t start_ns = boottime_now();
+    ck_assert_uint_eq(do_runbook(&agents[SURVIVOR], SURVIVOR, "7. Two of three are gone"), 3);
+    pid_t waiter = wait_for_lock(SURVIVOR, "waiter", "true");
+    await_wait(start_ns);
+    ck_assert_int_eq(WEXITSTATUS(wait_for(waiter)), 0);
+    ck_assert_uint_gt(take(SURVIVOR, "other"), before);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = tcase_create("recovery");
+    tcase_add_checked_fixture(tests, start, stop);
+    tcase_add_test(tests, two_of_three_are_gone);
+    tcase_add_test(tests, only_a_backup_is_left);
+    tcase_set_timeout(tests, 200);
+    return suite_main("recovery", tests);
+}
