@@ -28,7 +28,7 @@ page() {
     [[ -s $page ]] || { complain "there is no page $1"; return; }
     shown "$page" >"$work/shown"
     while read -r option; do
-        grep -qE -- "(^|[ ,])$option([ ,]|\$)" "$work/shown" || complain "$1 lacks $option"
+        grep -qE -- "(^|[ ,])$option([][ ,=]|\$)" "$work/shown" || complain "$1 lacks $option"
     done < <(grep -oE '^  +(-[a-zA-Z], )?-(-[a-z-]+|[a-zA-Z])' "$work/said" |
         grep -oE -- '-[-a-zA-Z]+')
     while read -r option; do
