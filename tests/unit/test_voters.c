@@ -407,7 +407,7 @@ START_TEST(an_add_needs_those_of_before)
 {
     begin(2, 31);
     rig_start(rig, 3);
-    for (uint32_t i = 0; i < 4000 && rig->nodes[3].disk.change.accepted == 0; i++) {
+    for (uint32_t i = 0; i < 4000 && rig->nodes[1].disk.change.promised == 0; i++) {
         if (i % 100 == 0) {
             (void)ask_with(0, 1, MESSAGE_MEMBER_ADD, 3, 1);
         }
