@@ -42,6 +42,34 @@ static void describe_waiter(struct json *json, const struct hf_party *waiter)
     json_close_object(json);
 }
 
+/* The words are those of the log's `reason`, as far as it has them (docs/LOG.md, "Reasons"). */
+static const char *ending_word(enum hf_ending ending)
+{
+    static const char *const words[] = {
+        [HF_ENDING_PROCESS] = "process",      [HF_ENDING_BROKEN] = "broken",
+        [HF_ENDING_LEASE] = "lease_over",     [HF_ENDING_STALL] = "stalled",
+        [HF_ENDING_SESSION] = "session_lost", [HF_ENDING_DAMAGE] = "damaged",
+    };
+
+    return (size_t)ending < sizeof(words) / sizeof(words[0]) ? words[ending] : NULL;
+}
+
+static void describe_behind(struct json *json, const struct hf_behind *behind)
+{
+    if (behind == NULL) {
+        json_null(json, "behind");
+        return;
+    }
+    json_open_object(json, "behind");
+    json_text(json, "agent", behind->agent);
+    json_signed_or_null(json, "pid", behind->pid);
+    json_signed_or_null(json, "uid", behind->uid);
+    json_text(json, "command", behind->command);
+    json_text(json, "reason", ending_word(behind->ending));
+    json_ms_or_null(json, "since_ms", behind->elapsed_ns);
+    json_close_object(json);
+}
+
 void describe_lock_members(struct json *json, const struct hf_lock_info *info)
 {
     json_text(json, "name", info->name);
@@ -65,6 +93,7 @@ void describe_lock_members(struct json *json, const struct hf_lock_info *info)
     }
     json_text(json, "coordinator", info->coordinator);
     json_ms_or_null(json, "age_ms", info->age_ns);
+    describe_behind(json, info->behind);
 }
 
 void describe_lock(struct json *json, const struct hf_lock_info *info, const char *time)

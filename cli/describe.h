@@ -8,8 +8,8 @@
 
 #include "json.h"
 
-/* Writes the object {name, mode, holders, waiters, closed_ms, coordinator, age_ms}, with a further
- * member `time` unless that is NULL. */
+/* Writes the object {name, mode, holders, waiters, closed_ms, coordinator, age_ms, behind}, with a
+ * further member `time` unless that is NULL. */
 void describe_lock(struct json *json, const struct hf_lock_info *info, const char *time);
 
 /* Writes a hold that `holdfast break` ended: {mode, agent, pid, uid, user, command, token,

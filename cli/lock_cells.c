@@ -23,18 +23,27 @@ void lock_write_mode(FILE *out, const struct hf_lock_info *info)
             info->state == HF_STATE_FREE && info->age_ns < 0 ? "?" : "");
 }
 
+static void write_who(FILE *out, int64_t uid, const char *command)
+{
+    text_write_user(out, uid);
+    if (command != NULL) {
+        fputs(": ", out);
+        (void)text_write_clean(out, command, 0);
+    }
+}
+
 void lock_write_holder(FILE *out, const struct hf_lock_info *info)
 {
-    if (info->holder_count == 0) {
-        fputc('-', out);
-    } else if (info->holder_count > 1) {
+    if (info->holder_count > 1) {
         fprintf(out, "%zu holders", info->holder_count);
+    } else if (info->holder_count == 1) {
+        write_who(out, info->holders[0]->uid, info->holders[0]->command);
+    } else if (info->behind != NULL && info->behind->uid >= 0) {
+        fputc('(', out);
+        write_who(out, info->behind->uid, info->behind->command);
+        fputc(')', out);
     } else {
-        text_write_user(out, info->holders[0]->uid);
-        if (info->holders[0]->command != NULL) {
-            fputs(": ", out);
-            (void)text_write_clean(out, info->holders[0]->command, 0);
-        }
+        fputc('-', out);
     }
 }
 
@@ -45,6 +54,12 @@ static bool is_same_host(const struct hf_party *one, const struct hf_party *othe
 
 void lock_write_host(FILE *out, const struct hf_lock_info *info)
 {
+    if (info->holder_count == 0 && info->behind != NULL && info->behind->agent != NULL) {
+        fputc('(', out);
+        (void)text_write_clean(out, info->behind->agent, 0);
+        fputc(')', out);
+        return;
+    }
     if (info->holder_count == 0) {
         fputc('-', out);
         return;

@@ -1,5 +1,6 @@
 /*
  * `holdfast member list`, or `holdfast member` alone, lists the voters of the cell.
+ * `holdfast member add`, `remove`, `replace` and `move` change them: member_change.h.
  * `holdfast member rejoin` explains starting over, and runs holdfastd --rejoin with the same
  * options, because only that program can handle the store and its locks.
  */
@@ -11,6 +12,7 @@
 #include "cli.h"
 #include "help.h"
 #include "json.h"
+#include "member_change.h"
 #include "options.h"
 #include "tool.h"
 
@@ -86,19 +88,33 @@ int command_member(struct cli *cli, int argc, char **argv)
     const char *config = NULL;
     bool yes = false;
     bool undo = false;
+    int64_t wait_ns = -1;
     const struct option_spec specs[] = {{"config", '\0', OPTION_TEXT, &config},
                                         {"undo", '\0', OPTION_FLAG, &undo},
+                                        {"wait", '\0', OPTION_DURATION, &wait_ns},
                                         {"yes", '\0', OPTION_FLAG, &yes}};
     struct arguments words;
-    const char *expected = "list, rejoin or nothing";
-    int status = options_parse(cli, "member", specs, 3, argc, argv, &words);
+    const char *expected = "list, add, remove, replace, move, rejoin or nothing";
+    int status = options_parse(cli, "member", specs, 4, argc, argv, &words);
 
     if (status == 0 && cli->help) {
         return help_show("member");
     }
+    if (status == 0 && words.plain_count > 0 && member_is_change(words.plain[0])) {
+        if (config != NULL || undo || yes) {
+            return cli_usage_error("member",
+                                   "found --config, --undo or --yes, expected them after rejoin");
+        }
+        status = words_expect("member", &words, 1, 4, expected);
+        return status != 0 ? status : member_change(cli, &words, wait_ns);
+    }
     status = status != 0 ? status : words_expect("member", &words, 0, 1, expected);
     if (status != 0) {
         return status;
+    }
+    if (wait_ns >= 0) {
+        return cli_usage_error("member", "found --wait, expected it after add, remove, replace or "
+                                         "move");
     }
     if (words.plain_count == 0 || strcmp(words.plain[0], "list") == 0) {
         if (config != NULL || undo || yes) {

@@ -143,21 +143,26 @@ void text_write_user(FILE *out, int64_t uid)
     }
 }
 
-void text_write_process(FILE *out, const struct hf_party *party)
+static void write_process(FILE *out, int64_t pid, int64_t uid, const char *agent)
 {
-    if (party->pid >= 0) {
-        fprintf(out, "pid %" PRId64, party->pid);
+    if (pid >= 0) {
+        fprintf(out, "pid %" PRId64, pid);
     } else {
         fputs("pid ?", out);
     }
-    if (party->uid >= 0) {
+    if (uid >= 0) {
         fputs(", user ", out);
-        text_write_user(out, party->uid);
+        text_write_user(out, uid);
     }
-    if (party->agent != NULL) {
+    if (agent != NULL) {
         fputs(", agent ", out);
-        text_write_clean(out, party->agent, 0);
+        text_write_clean(out, agent, 0);
     }
+}
+
+void text_write_process(FILE *out, const struct hf_party *party)
+{
+    write_process(out, party->pid, party->uid, party->agent);
 }
 
 const char *text_since(char out[TEXT_TIME_SIZE], int64_t elapsed_ns)
@@ -231,6 +236,53 @@ static void write_holder(FILE *out, const struct hf_party *holder)
             text_duration(left, holder->remaining_ns));
 }
 
+static void write_ending(FILE *out, const struct hf_behind *behind)
+{
+    switch (behind->ending) {
+    case HF_ENDING_PROCESS:
+        fputs("its process ended", out);
+        break;
+    case HF_ENDING_BROKEN:
+        fputs("broken by user ", out);
+        text_write_user(out, behind->by_uid);
+        if (behind->by_agent != NULL) {
+            fputs(", agent ", out);
+            text_write_clean(out, behind->by_agent, 0);
+        }
+        break;
+    case HF_ENDING_LEASE:
+        fputs("its lease was over", out);
+        break;
+    case HF_ENDING_STALL:
+        fputs("it reported no progress", out);
+        break;
+    case HF_ENDING_SESSION:
+        fputs("the session of its host ended", out);
+        break;
+    default:
+        fputs("?", out);
+        break;
+    }
+}
+
+static void write_behind(FILE *out, const struct hf_behind *behind)
+{
+    char duration[TEXT_DURATION_SIZE];
+
+    fputs("behind       ", out);
+    write_process(out, behind->pid, behind->uid, behind->agent);
+    if (behind->command != NULL) {
+        fputs("\n  command    ", out);
+        text_write_clean(out, behind->command, 0);
+    }
+    fputs("\n  ended      ", out);
+    if (behind->elapsed_ns >= 0) {
+        fprintf(out, "%s ago: ", text_duration(duration, behind->elapsed_ns));
+    }
+    write_ending(out, behind);
+    fputc('\n', out);
+}
+
 void text_write_lock(FILE *out, const struct hf_lock_info *info)
 {
     char duration[TEXT_DURATION_SIZE];
@@ -241,6 +293,9 @@ void text_write_lock(FILE *out, const struct hf_lock_info *info)
     if (info->closed_ns > 0) {
         fprintf(out, "closed       for %s more: a holder vanished (lock-delay)\n",
                 text_duration(duration, info->closed_ns));
+    }
+    if (info->closed_ns > 0 && info->behind != NULL) {
+        write_behind(out, info->behind);
     }
     for (size_t index = 0; index < info->holder_count; index++) {
         write_holder(out, info->holders[index]);
@@ -289,6 +344,10 @@ void text_write_lock_line(FILE *out, const struct hf_lock_info *info)
     }
     if (info->closed_ns > 0) {
         fprintf(out, "; closed for %s", text_duration(duration, info->closed_ns));
+        if (info->behind != NULL) {
+            fputs(" behind ", out);
+            write_process(out, info->behind->pid, info->behind->uid, info->behind->agent);
+        }
     }
     fputc('\n', out);
 }

@@ -263,6 +263,26 @@ static bool keep_parties(struct top_reading *reading, const struct hf_party *con
     return true;
 }
 
+static bool keep_behind(struct top_reading *reading, const struct hf_behind *behind,
+                        const struct hf_behind **out)
+{
+    struct hf_behind *copy;
+
+    *out = NULL;
+    if (behind == NULL) {
+        return true;
+    }
+    copy = keep(reading, sizeof(*copy));
+    if (copy == NULL) {
+        return false;
+    }
+    *copy = *behind;
+    *out = copy;
+    return keep_text(reading, behind->agent, &copy->agent) &&
+           keep_text(reading, behind->command, &copy->command) &&
+           keep_text(reading, behind->by_agent, &copy->by_agent);
+}
+
 static struct top_lock *lock_add(struct top_reading *reading)
 {
     if (reading->lock_count == reading->lock_capacity) {
@@ -319,7 +339,8 @@ int top_reading_lock(struct top_reading *reading, const struct hf_lock_info *inf
     if (!keep_text(reading, info->name, &lock->info.name) ||
         !keep_text(reading, info->coordinator, &lock->info.coordinator) ||
         !keep_parties(reading, info->holders, info->holder_count, &lock->info.holders) ||
-        !keep_parties(reading, info->waiters, info->waiter_count, &lock->info.waiters)) {
+        !keep_parties(reading, info->waiters, info->waiter_count, &lock->info.waiters) ||
+        !keep_behind(reading, info->behind, &lock->info.behind)) {
         return HF_ENOMEM;
     }
     lock->oldest_hold_ns = lock_oldest_hold_ns(&lock->info);

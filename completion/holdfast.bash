@@ -51,6 +51,10 @@ _holdfast() {
         mapfile -t COMPREPLY < <(compgen -W "$(_holdfast_commands "$program")" -- "$current")
     else
         case $command in
+        member)
+            mapfile -t COMPREPLY < \
+                <(compgen -W 'list add remove replace move rejoin' -- "$current")
+            ;;
         lock | ls | show | watch | top | break)
             mapfile -t COMPREPLY < <(compgen -W "$(_holdfast_names "$program")" -- "$current")
             ;;

@@ -35,6 +35,11 @@ function __holdfast_wants_name
     and contains -- (__holdfast_command) lock ls show watch top break
 end
 
+function __holdfast_wants_change
+    not contains -- -- (commandline -opc)
+    and contains -- (__holdfast_command) member
+end
+
 function __holdfast_wants_file
     contains -- (commandline -opc)[-1] -s --socket --config --output --from --certificates \
         --state-dir
@@ -57,4 +62,5 @@ complete -c holdfast -n 'not __holdfast_behind_dashes; and string match -q -- "-
     -a '(__holdfast_options)'
 complete -c holdfast -n '__holdfast_wants_file' -F
 complete -c holdfast -n __holdfast_wants_name -a '(__holdfast_names)'
+complete -c holdfast -n __holdfast_wants_change -a 'list add remove replace move rejoin'
 complete -c holdfast -n __holdfast_behind_dashes -f -a '(__holdfast_behind)'

@@ -9,6 +9,7 @@ if ! command -v go >/dev/null; then
     exit 77
 fi
 . "$(dirname "$0")/agent.sh"
+. "$(dirname "$0")/three.sh"
 here=$(cd "$(dirname "$0")" && pwd)
 
 # The package is not on the network: the program's module names the folder in which it is.
@@ -26,49 +27,5 @@ MODULE
 export PKG_CONFIG_PATH="${PKG_CONFIG_PATH:-$HOLDFAST_BIN_DIR/../lib/pkgconfig}"
 (cd "$work/module" && go build -o "$work/shift" .)
 
-journal="$work/journal"
-touch "$journal"
-pids=
-for name in a b c; do
-    "$work/shift" "$name" "$journal" &
-    pids="$pids $!"
-    echo $! >"$work/pid.$name"
-done
-stop_all() {
-    # shellcheck disable=SC2086 # several words, by design
-    kill -9 $pids 2>/dev/null || true
-    stop_agent
-}
-trap stop_all EXIT
-
-# Sets $name and $token to those of a worker with a token above the one given.
-await_worker() {
-    tries=0
-    while :; do
-        read -r token name <<LINE
-$(tail -n 1 "$journal")
-LINE
-        [ "${token:-0}" -le "$1" ] || return 0
-        tries=$((tries + 1))
-        if [ "$tries" -ge 600 ]; then
-            echo "nobody works after token $1:" >&2
-            cat "$journal" >&2
-            exit 1
-        fi
-        sleep 0.1
-    done
-}
-
-await_worker 0
-kill -9 "$(cat "$work/pid.$name")"
-killed=$name
-await_worker "$token"
-[ "$name" != "$killed" ] || { echo "$name was killed and works" >&2; exit 1; }
-holdfast break shift
-await_worker "$token"
-kill -TERM "$(cat "$work/pid.$name")"
-wait "$(cat "$work/pid.$name")"
-await_worker "$token"
-
-cut -d' ' -f1 "$journal" | sort -n -c || { echo "an old worker wrote late" >&2; exit 1; }
+three_take_turns shift works "$work/shift"
 echo "four times one process worked, each time with a higher token"

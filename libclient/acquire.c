@@ -444,6 +444,7 @@ static int take_step(struct take *take, enum hfi_outcome *outcome)
     if (ready != 0) {
         return ready;
     }
+    take->lapsed = false;
     *outcome = waits ? take_wait(take) : take_try(take);
     if (waits && *outcome == HFI_HELD && take->mode == HF_EXCLUSIVE && !take_ours(take)) {
         return 1; /* a thread in the fast path had the word: the take waits again */
@@ -468,6 +469,7 @@ static int take_step(struct take *take, enum hfi_outcome *outcome)
         take->lost = take->binding;
         return take_anew(take);
     case HFI_NO_LEASE:
+        take->lapsed = true;
         if (take->ticket == 0) {
             *outcome = HFI_HELD;
         }

@@ -207,6 +207,7 @@ struct take {
     uint64_t rung;                  /* of a polled take: hfi_wait_limit.rung */
     int64_t pace_ns;
     bool waited;
+    bool lapsed; /* the lease was over in the last step of this take */
     struct hfi_held held;
 };
 
@@ -457,6 +458,10 @@ int failure_unheld(hf_lock *lock);
 void trouble_set(hf_client *client, int error, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void trouble_clear(hf_client *client);
+/* To be called where an allocation fails. Returns HF_ENOMEM. Forgets the cause of an earlier
+ * HF_ENOMEM, such as a process without descriptors, which would be taken for the cause of this
+ * one. */
+int trouble_no_memory(hf_client *client);
 bool trouble_read(hf_client *client, int error, char *out, size_t size) HFI_MUST_USE;
 
 /* ---- socket.c: packets and descriptors. All under socket_mutex. ---- */

@@ -328,9 +328,10 @@ HFI_PUBLIC int hf_watch(hf_client *client, const char *prefix)
     struct changed_ring *ring = &client->events.changed;
     if (ring->names == NULL) {
         ring->names = calloc(CHANGED_RING, sizeof(*ring->names));
-        error = ring->names == NULL ? HF_ENOMEM : 0;
     }
+    bool full = ring->names == NULL;
     pthread_mutex_unlock(&client->list_mutex);
+    error = full ? trouble_no_memory(client) : 0;
     bool known = watch_known(client, prefix);
     if (error == 0 && !known) {
         struct hfi_frame frame = {.kind = HFI_FRAME_WATCH, .text = text_of(prefix, size)};

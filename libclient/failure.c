@@ -144,6 +144,16 @@ void trouble_clear(hf_client *client)
     pthread_mutex_unlock(&client->list_mutex);
 }
 
+int trouble_no_memory(hf_client *client)
+{
+    pthread_mutex_lock(&client->list_mutex);
+    if (client->trouble.error == HF_ENOMEM) {
+        client->trouble.error = 0;
+    }
+    pthread_mutex_unlock(&client->list_mutex);
+    return HF_ENOMEM;
+}
+
 bool trouble_read(hf_client *client, int error, char *out, size_t size)
 {
     pthread_mutex_lock(&client->list_mutex);

@@ -20,6 +20,7 @@ struct page {
     unsigned char packet[HFI_FRAME_MAX];
     struct hf_party parties[2 * HFI_FRAME_PARTIES_MAX];
     const struct hf_party *lists[2 * HFI_FRAME_PARTIES_MAX]; /* holders, then waiters */
+    struct hf_behind behind;
     char strings[2 * HFI_FRAME_MAX]; /* terminated copies of one lock's texts */
     size_t strings_used;
     char last_name[HFI_NAME_MAX + 1];
@@ -88,6 +89,27 @@ static void page_parties(struct page *page, struct hfi_listed_cursor *cursor,
     info->waiters = page->lists + info->holder_count;
 }
 
+/* Decodes behind whom the lock is closed, after its parties. */
+static void page_behind(struct page *page, struct hfi_listed_cursor *cursor,
+                        struct hf_lock_info *info)
+{
+    struct hfi_behind_frame behind;
+    if (!hfi_listed_behind(cursor, &behind)) {
+        return;
+    }
+    page->behind = (struct hf_behind){
+        .agent = page_string(page, behind.agent),
+        .pid = behind.pid,
+        .uid = behind.uid,
+        .command = page_string(page, behind.command),
+        .ending = (enum hf_ending)behind.ending,
+        .elapsed_ns = behind.elapsed_ns,
+        .by_agent = page_string(page, behind.by_agent),
+        .by_uid = behind.by_uid,
+    };
+    info->behind = &page->behind;
+}
+
 /* The function of a caller of hf_list() or hf_show(). */
 struct reporter {
     hf_list_fn *fn;
@@ -125,6 +147,7 @@ static int page_report(struct page *page, size_t size, struct reporter *reporter
         memcpy(page->last_name, lock.name.bytes, lock.name.size);
         page->last_name_size = lock.name.size;
         page_parties(page, &cursor, &info);
+        page_behind(page, &cursor, &info);
         result = reporter->fn(&info, reporter->arg);
         reporter->stopped = result != 0;
     }
@@ -215,7 +238,7 @@ static int show(hf_client *client, const char *name, struct reporter *reporter)
 {
     struct page *page = calloc(1, sizeof(*page));
     if (page == NULL) {
-        return HF_ENOMEM;
+        return trouble_no_memory(client);
     }
     struct hfi_frame frame = {.kind = HFI_FRAME_SHOW, .text = text_of(name, strlen(name))};
     size_t size;
@@ -258,7 +281,7 @@ static int page_ask(hf_client *client, enum hfi_frame_kind answer, struct hfi_fr
     size_t size;
     *out = calloc(1, sizeof(**out));
     if (*out == NULL) {
-        return HF_ENOMEM;
+        return trouble_no_memory(client);
     }
     int error = packet_fetch(client, frame, answer, (*out)->packet, &size);
     if (error == 0 && hfi_frame_decode((*out)->packet, size, frame, cursor, &frame_error) != 0) {

@@ -24,7 +24,7 @@ static int binding_publish(hf_lock *lock, const struct binding *model)
 {
     struct binding *binding = malloc(sizeof(*binding));
     if (binding == NULL) {
-        return HF_ENOMEM;
+        return trouble_no_memory(lock->client);
     }
     *binding = *model;
     binding->region = binding->map->region;

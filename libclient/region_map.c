@@ -138,6 +138,7 @@ static struct region_map *region_create(hf_client *client, int fd, const struct 
     struct region_map *map = calloc(1, sizeof(*map));
     *error = HF_ENOMEM;
     if (map == NULL) {
+        *error = trouble_no_memory(client);
         return NULL;
     }
     map->client = client;

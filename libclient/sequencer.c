@@ -137,7 +137,7 @@ static int namespace_remember(hf_client *client, const struct hfi_sequencer *seq
 {
     struct namespace_entry *entry = calloc(1, sizeof(*entry));
     if (entry == NULL) {
-        return HF_ENOMEM;
+        return trouble_no_memory(client);
     }
     entry->map = map;
     entry->size = (uint32_t)prefix_size(sequencer);

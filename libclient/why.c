@@ -2,10 +2,10 @@
  * hf_why(): why the program does not have a lock, or why it lost the lock.
  *
  * For a lock that the program does not have, the answers to SHOW and STATUS contain all that the
- * agent knows: SHOW has the holders, the waiters and the lock-delay, STATUS has the session and the
- * voters. For a lock that it lost, ended.c finds out why the hold ended. Only this file chooses the
- * reason and writes its text, so that the command and every program give the same reason for the
- * same case.
+ * agent knows: SHOW has the holders, the waiters, the lock-delay and behind whom it keeps the lock
+ * closed, STATUS has the session and the voters. For a lock that it lost, ended.c finds out why the
+ * hold ended. Only this file chooses the reason and writes its text, so that the command and every
+ * program give the same reason for the same case.
  */
 #include "holdfast/admin.h"
 
@@ -30,6 +30,10 @@ enum {
 struct inquiry {
     struct hf_reason reason;
     bool held_here; /* the first holder is on the agent's own host */
+    /* HF_WHY_CLOSED: how the last hold ended, and who broke it */
+    enum hf_ending ending;
+    int64_t by_uid;
+    char by_agent[HFI_LABEL_MAX + 1];
     const hf_lock *lock;
     size_t used; /* bytes of reason.text */
 };
@@ -99,6 +103,25 @@ static void note_holder(struct inquiry *inquiry, const struct hf_party *holder)
     copy_text(reason->command, sizeof(reason->command), holder->command);
 }
 
+/* Notes behind whom the lock is closed. behind: NULL if the agent knows nothing about it, or is of
+ * an earlier release. */
+static void note_closed(struct inquiry *inquiry, const struct hf_behind *behind)
+{
+    struct hf_reason *reason = &inquiry->reason;
+    reason->kind = HF_WHY_CLOSED;
+    if (behind == NULL) {
+        return;
+    }
+    reason->pid = behind->pid;
+    reason->uid = behind->uid;
+    reason->since_ns = behind->elapsed_ns;
+    copy_text(reason->agent, sizeof(reason->agent), behind->agent);
+    copy_text(reason->command, sizeof(reason->command), behind->command);
+    inquiry->ending = behind->ending;
+    inquiry->by_uid = behind->by_uid;
+    copy_text(inquiry->by_agent, sizeof(inquiry->by_agent), behind->by_agent);
+}
+
 /* The callback (hf_list_fn) for the answer to SHOW. */
 static int on_lock(const struct hf_lock_info *info, void *arg)
 {
@@ -110,7 +133,7 @@ static int on_lock(const struct hf_lock_info *info, void *arg)
         reason->kind = HF_WHY_HELD;
         note_holder(inquiry, info->holders[0]);
     } else if (info->closed_ns > 0) {
-        reason->kind = HF_WHY_CLOSED;
+        note_closed(inquiry, info->behind);
         reason->closed_ns = info->closed_ns;
     } else if (info->age_ns < 0) {
         reason->kind = HF_WHY_UNKNOWN;
@@ -168,6 +191,23 @@ static void on_status(const struct hf_status *status, void *arg)
     say_missing(inquiry, status);
 }
 
+/* Appends the process, its user and its command, as far as they are known. `lead`: the words before
+ * the process's number. */
+static void say_process(struct inquiry *inquiry, const char *lead)
+{
+    const struct hf_reason *reason = &inquiry->reason;
+    if (reason->pid >= 0) {
+        say(inquiry, "%sprocess %" PRId64, lead, reason->pid);
+    }
+    if (reason->uid >= 0) {
+        say(inquiry, " of ");
+        say_user(inquiry, reason->uid);
+    }
+    if (reason->command[0] != '\0') {
+        say(inquiry, " (%.200s)", reason->command);
+    }
+}
+
 static void say_holder(struct inquiry *inquiry)
 {
     const struct hf_reason *reason = &inquiry->reason;
@@ -179,16 +219,7 @@ static void say_holder(struct inquiry *inquiry)
         say(inquiry, " for ");
         say_duration(inquiry, reason->since_ns);
     }
-    if (reason->pid >= 0) {
-        say(inquiry, " by process %" PRId64, reason->pid);
-    }
-    if (reason->uid >= 0) {
-        say(inquiry, " of ");
-        say_user(inquiry, reason->uid);
-    }
-    if (reason->command[0] != '\0') {
-        say(inquiry, " (%.200s)", reason->command);
-    }
+    say_process(inquiry, " by ");
     if (reason->holders > 1) {
         say(inquiry, " and %" PRIu64 " more", reason->holders - 1);
     }
@@ -208,46 +239,76 @@ static void say_breaker(struct inquiry *inquiry, const char *agent, int64_t uid)
     }
 }
 
-/* Appends how long ago the last hold ended, and notes that time in the reason.
- * Any process of the namespace may have written at_ns. */
-static void say_ago(struct inquiry *inquiry, int64_t at_ns)
+/* For a lock of which the agent does not know how its last hold ended, because the agent was
+ * restarted since: takes that from the region, if the word is closed and the region has a note of
+ * the end. Any process of the namespace may have written the note. */
+static void read_closing(struct inquiry *inquiry)
 {
+    const struct binding *binding = atomic_load(&inquiry->lock->binding);
+    struct hfi_ending ending = {.kind = HFI_ENDING_NONE};
+    if (binding == NULL || (atomic_load(binding->aim.word) & HFI_W_CLOSED) == 0 ||
+        !hfi_ending_last(&binding->map->region, binding->slot, &ending)) {
+        return;
+    }
     int64_t now_ns = boottime_ns();
-    if (at_ns > 0 && at_ns <= now_ns) {
-        inquiry->reason.since_ns = now_ns - at_ns;
+    inquiry->ending = (enum hf_ending)ending.kind;
+    inquiry->by_uid = ending.uid;
+    copy_text(inquiry->by_agent, sizeof(inquiry->by_agent), ending.agent);
+    if (ending.at_ns > 0 && ending.at_ns <= now_ns) {
+        inquiry->reason.since_ns = now_ns - ending.at_ns;
+    }
+}
+
+/* Appends how the hold ended behind which a lock-delay keeps the lock closed. */
+static void say_ending(struct inquiry *inquiry)
+{
+    const struct hf_reason *reason = &inquiry->reason;
+    switch (inquiry->ending) {
+    case HF_ENDING_PROCESS:
+        say(inquiry, "the process that held it ended");
+        break;
+    case HF_ENDING_BROKEN:
+        say(inquiry, "its last hold was ");
+        say_breaker(inquiry, inquiry->by_agent, inquiry->by_uid);
+        break;
+    case HF_ENDING_LEASE:
+        say(inquiry, "the lease of its last hold was over");
+        break;
+    case HF_ENDING_STALL:
+        say(inquiry, "its last holder reported no progress");
+        break;
+    case HF_ENDING_SESSION:
+        say(inquiry, "the session of %s, which had it, ended",
+            reason->agent[0] != '\0' ? reason->agent : "the host");
+        break;
+    default:
+        say(inquiry, "its last holder vanished, or its hold was ended");
+        break;
+    }
+    if (reason->since_ns >= 0) {
         say(inquiry, ", ");
-        say_duration(inquiry, inquiry->reason.since_ns);
+        say_duration(inquiry, reason->since_ns);
         say(inquiry, " ago");
     }
 }
 
-/* Appends why a lock-delay keeps the lock closed: how the lock's last hold on this host ended and
- * when, if the region has a note of that end. Otherwise appends a text without the reason. */
+/* Appends behind whom a lock-delay keeps the lock closed, and how that hold ended. */
 static void say_closing(struct inquiry *inquiry)
 {
-    const struct binding *binding = atomic_load(&inquiry->lock->binding);
-    struct hfi_ending ending = {.kind = HFI_ENDING_NONE};
-    bool known = binding != NULL && (atomic_load(binding->aim.word) & HFI_W_CLOSED) != 0 &&
-                 hfi_ending_last(&binding->map->region, binding->slot, &ending);
-    switch (known ? ending.kind : HFI_ENDING_NONE) {
-    case HFI_ENDING_PROCESS:
-        say(inquiry, "the process that held it ended");
-        break;
-    case HFI_ENDING_BROKEN:
-        say(inquiry, "its last hold was ");
-        say_breaker(inquiry, ending.agent, ending.uid);
-        break;
-    case HFI_ENDING_LEASE:
-        say(inquiry, "the lease of its last hold was over");
-        break;
-    case HFI_ENDING_STALL:
-        say(inquiry, "its last holder reported no progress");
-        break;
-    default:
-        say(inquiry, "its last holder vanished, or its hold was ended");
-        return;
+    const struct hf_reason *reason = &inquiry->reason;
+    bool host_gone = inquiry->ending == HF_ENDING_SESSION;
+    if (inquiry->ending == HF_ENDING_UNKNOWN) {
+        read_closing(inquiry);
     }
-    say_ago(inquiry, ending.at_ns);
+    say_ending(inquiry);
+    if (reason->pid < 0 && (host_gone || reason->agent[0] == '\0')) {
+        return; /* nothing more is known */
+    }
+    say(inquiry, "; last %sholder", host_gone ? "known " : "");
+    if (reason->agent[0] != '\0') {
+        say(inquiry, " on %s", reason->agent);
+    }
+    say_process(inquiry, ": ");
 }
 
 /* Appends why the hold ended. */

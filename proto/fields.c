@@ -310,6 +310,20 @@ bool hfi_read_fields(struct hfi_reader *reader, const struct hfi_field *fields, 
     return true;
 }
 
+/* The loop ends at the end of the packet at the latest, because each item has at least one byte. */
+bool hfi_skip_items(struct hfi_reader *reader, uint64_t count)
+{
+    while (count > 0) {
+        struct hfi_item item = hfi_read_item(reader);
+
+        if (item.type == HFI_ITEM_END || item.type == HFI_ITEM_OTHER) {
+            return false;
+        }
+        count = count - 1 + (item.type == HFI_ITEM_ARRAY ? item.value : 0);
+    }
+    return true;
+}
+
 bool hfi_read_array(struct hfi_reader *reader, uint32_t field_index, const char *field,
                     uint32_t low, uint32_t high, uint32_t *count)
 {

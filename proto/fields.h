@@ -129,6 +129,10 @@ bool hfi_read_array(struct hfi_reader *reader, uint32_t field_index, const char 
                     uint32_t low, uint32_t high, uint32_t *count)
     __attribute__((warn_unused_result));
 
+/* Skips count items of any type, with all that they contain. Returns false if the packet ends
+ * before them, or if a type is not allowed. */
+bool hfi_skip_items(struct hfi_reader *reader, uint64_t count) __attribute__((warn_unused_result));
+
 /* Reads count fields into the struct at base. index_first is the index of the first field in its
  * array. */
 bool hfi_read_fields(struct hfi_reader *reader, const struct hfi_field *fields, uint32_t count,
@@ -164,10 +168,14 @@ struct hfi_text hfi_command_shown(struct hfi_text command, char *cleaned);
 
 /* ---- the elements of LISTED, TOLD and BROKEN, which frame.c needs to check a whole frame ---- */
 
-/* Reads one lock of a page; *parties is the number of parties that follow it. */
-bool hfi_read_lock(struct hfi_reader *reader, struct hfi_lock_frame *out, uint32_t *parties)
-    __attribute__((warn_unused_result));
+/* Reads one lock of a page; *parties is the number of parties that follow it, and *further the
+ * number of elements after them. */
+bool hfi_read_lock(struct hfi_reader *reader, struct hfi_lock_frame *out, uint32_t *parties,
+                   uint32_t *further) __attribute__((warn_unused_result));
 bool hfi_read_party(struct hfi_reader *reader, struct hfi_party_frame *out)
+    __attribute__((warn_unused_result));
+/* Reads the elements of a lock after its parties: the first is *out, and the others are skipped. */
+bool hfi_read_further(struct hfi_reader *reader, uint32_t further, struct hfi_behind_frame *out)
     __attribute__((warn_unused_result));
 /* Writes a frame of a known kind up to the array at its end. */
 void hfi_write_frame_start(struct hfi_writer *writer, const struct hfi_frame *frame);

@@ -294,7 +294,9 @@ static bool read_page(struct hfi_reader *reader, uint32_t field_index, struct hf
 {
     struct hfi_lock_frame lock;
     struct hfi_party_frame party;
+    struct hfi_behind_frame behind;
     uint32_t parties;
+    uint32_t further;
 
     if (!hfi_read_array(reader, field_index, "locks", 0, HFI_FRAME_LOCKS_MAX,
                         &out->listed.lock_count)) {
@@ -307,7 +309,7 @@ static bool read_page(struct hfi_reader *reader, uint32_t field_index, struct hf
     reader->item = "lock";
     for (uint32_t i = 0; i < out->listed.lock_count; i++) {
         reader->item_index = i;
-        if (!hfi_read_lock(reader, &lock, &parties)) {
+        if (!hfi_read_lock(reader, &lock, &parties, &further)) {
             return false;
         }
         for (uint32_t j = 0; j < parties; j++) {
@@ -317,6 +319,9 @@ static bool read_page(struct hfi_reader *reader, uint32_t field_index, struct hf
             }
         }
         reader->party_index = UINT32_MAX;
+        if (!hfi_read_further(reader, further, &behind)) {
+            return false;
+        }
     }
     reader->item = NULL;
     return true;

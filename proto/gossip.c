@@ -6,8 +6,10 @@
  *   digest = [author, incarnation, beat_ms, age_ms, hash]
  *   hashes = [author, incarnation, [index << 32 | hash...]]
  *
- * An item's body begins with its kind. The number of entries of a packet is known only at the end,
- * so the head of their array always has the form with a 16-bit count.
+ * An item's body begins with its kind. It may end with further fields, which are optional and which
+ * a reader skips if it does not know them. GOSSIP_LOCK has one: `last`. The number of entries of a
+ * packet is known only at the end, so the head of their array always has the form with a 16-bit
+ * count.
  */
 #include "proto/gossip.h"
 
@@ -22,6 +24,8 @@ enum {
     STAMP_ELEMENTS = 4,
     DIGEST_ELEMENTS = 5,
     HASHES_ELEMENTS = 3,
+    FURTHER_MAX = 16, /* the most elements of an item, or of `last`, that a reader does not know */
+    BODY_ELEMENTS_MAX = FURTHER_MAX,
     PARTIES_TOTAL_MAX = 1 << 24,
 };
 
@@ -65,6 +69,13 @@ struct body_fields {
 
 struct holder_fields {
     struct gossip_holder holder;
+    struct hfi_text command;
+};
+
+struct last_fields {
+    struct gossip_last last;
+    struct hfi_text agent;
+    struct hfi_text by_agent;
     struct hfi_text command;
 };
 
@@ -136,11 +147,23 @@ static const struct hfi_field waiter_fields[] = {
     HFI_INTEGER(gossip_waiter, waited_ms, -1, INT64_MAX),
 };
 
+static const struct hfi_field last_fields[] = {
+    HFI_TEXT(last_fields, agent, HFI_TEXT_LABEL_OR_NONE),
+    HFI_INTEGER(last_fields, last.pid, -1, INT32_MAX),
+    HFI_INTEGER(last_fields, last.uid, -1, UINT32_MAX),
+    HFI_INTEGER(last_fields, last.ended_ms, -1, INT64_MAX),
+    HFI_INTEGER(last_fields, last.ending, 0, UINT8_MAX),
+    HFI_TEXT(last_fields, by_agent, HFI_TEXT_LABEL_OR_NONE),
+    HFI_INTEGER(last_fields, last.by_uid, -1, UINT32_MAX),
+    HFI_TEXT(last_fields, command, HFI_TEXT_COMMAND),
+};
+
 /* The fields of a kind of body. GOSSIP_LOCK has two arrays after its fields. */
 struct body_table {
     const struct hfi_field *fields;
     uint32_t count;
-    uint32_t elements; /* the number of elements of the body, including the kind and the arrays */
+    /* the number of elements of the body, with the kind and the arrays, but not further ones */
+    uint32_t elements;
 };
 
 static struct body_table table_of(uint32_t kind)
@@ -169,7 +192,9 @@ static void agent_of_text(struct message_agent *agent, struct hfi_text text)
 {
     memset(agent, 0, sizeof(*agent));
     agent->length = (uint8_t)text.size;
-    memcpy(agent->text, text.bytes, text.size);
+    if (text.size > 0) {
+        memcpy(agent->text, text.bytes, text.size);
+    }
 }
 
 static struct hfi_text text_of_chars(const char *chars, size_t size_max)
@@ -187,6 +212,18 @@ static void chars_of_text(char *chars, struct hfi_text text)
 }
 
 /* ---- bodies ---- */
+
+static void write_last(struct hfi_writer *writer, const struct gossip_last *last)
+{
+    char cleaned[HFI_FRAME_COMMAND_MAX];
+    struct last_fields shown;
+    memcpy(&shown.last, last, sizeof(*last));
+    shown.agent = text_of_agent(&last->agent);
+    shown.by_agent = text_of_agent(&last->by_agent);
+    shown.command = hfi_command_shown(text_of_chars(last->command, GOSSIP_COMMAND_MAX), cleaned);
+    hfi_write_array(writer, COUNT(last_fields));
+    hfi_write_fields(writer, last_fields, COUNT(last_fields), &shown);
+}
 
 static void write_lock(struct hfi_writer *writer, const struct gossip_lock *lock)
 {
@@ -215,6 +252,9 @@ static void write_lock(struct hfi_writer *writer, const struct gossip_lock *lock
     for (uint32_t i = 0; i < lock->waiter_count; i++) {
         hfi_write_array(writer, COUNT(waiter_fields));
         hfi_write_fields(writer, waiter_fields, COUNT(waiter_fields), &lock->waiters[i]);
+    }
+    if (lock->has_last) {
+        write_last(writer, &lock->last);
     }
 }
 
@@ -285,8 +325,36 @@ static bool read_parties(struct hfi_reader *reader, struct gossip_lock *lock)
     return true;
 }
 
-/* elements: the number of elements of the body, including the kind. */
-static bool read_body(struct hfi_reader *reader, uint32_t elements, struct gossip_item *out)
+static bool read_last(struct hfi_reader *reader, struct gossip_last *out)
+{
+    struct last_fields fields;
+    uint32_t length;
+    memset(&fields, 0, sizeof(fields));
+    if (!hfi_read_array(reader, 0, NULL, COUNT(last_fields), COUNT(last_fields) + FURTHER_MAX,
+                        &length) ||
+        !hfi_read_fields(reader, last_fields, COUNT(last_fields), 0, &fields) ||
+        !hfi_skip_items(reader, length - COUNT(last_fields))) {
+        return false;
+    }
+    agent_of_text(&fields.last.agent, fields.agent);
+    agent_of_text(&fields.last.by_agent, fields.by_agent);
+    *out = fields.last;
+    chars_of_text(out->command, fields.command);
+    return true;
+}
+
+/* Reads the elements after those of the kind's beginning. */
+static bool read_further(struct hfi_reader *reader, uint32_t further, struct gossip_item *out)
+{
+    if (out->kind == GOSSIP_LOCK && further > 0) {
+        out->as.lock.has_last = true;
+        return read_last(reader, &out->as.lock.last) && hfi_skip_items(reader, further - 1);
+    }
+    return hfi_skip_items(reader, further);
+}
+
+/* Reads the kind and its fields, without further ones. */
+static bool read_beginning(struct hfi_reader *reader, uint32_t elements, struct gossip_item *out)
 {
     struct body_fields fields;
     if (reader->at == reader->end ||
@@ -295,7 +363,7 @@ static bool read_body(struct hfi_reader *reader, uint32_t elements, struct gossi
         return false;
     }
     struct body_table table = table_of(fields.kind);
-    if (elements != table.elements ||
+    if (elements < table.elements ||
         !hfi_read_fields(reader, table.fields, table.count, 0, &fields)) {
         return false;
     }
@@ -322,19 +390,42 @@ static bool read_body(struct hfi_reader *reader, uint32_t elements, struct gossi
         out->as.lock.closed_ms = fields.closed_ms;
         out->as.lock.holder_total = fields.holder_total;
         out->as.lock.waiter_total = fields.waiter_total;
+        out->as.lock.has_last = false;
+        memset(&out->as.lock.last, 0, sizeof(out->as.lock.last));
         return read_parties(reader, &out->as.lock);
     }
 }
 
-static uint32_t body_elements(const unsigned char *bytes, size_t size)
+/* elements: the number of elements of the body, including the kind. */
+static bool read_body(struct hfi_reader *reader, uint32_t elements, struct gossip_item *out)
 {
-    return size > 0 ? table_of(bytes[0]).elements : 0; /* the first byte is the kind */
+    return read_beginning(reader, elements, out) &&
+           read_further(reader, elements - table_of(out->kind).elements, out);
+}
+
+static struct hfi_reader body_reader(const void *bytes, size_t size)
+{
+    return (struct hfi_reader){
+        .at = bytes, .end = (const unsigned char *)bytes + size, .party_index = UINT32_MAX};
+}
+
+/* Returns how many elements the body has, or 0 if it has too many, or does not consist of them. */
+static uint32_t body_elements(const void *bytes, size_t size)
+{
+    struct hfi_reader reader = body_reader(bytes, size);
+    uint32_t count = 0;
+    while (reader.at < reader.end) {
+        if (count == BODY_ELEMENTS_MAX || !hfi_skip_items(&reader, 1)) {
+            return 0;
+        }
+        count++;
+    }
+    return count;
 }
 
 bool gossip_body_decode(const void *bytes, size_t size, struct gossip_item *out)
 {
-    struct hfi_reader reader = {
-        .at = bytes, .end = (const unsigned char *)bytes + size, .party_index = UINT32_MAX};
+    struct hfi_reader reader = body_reader(bytes, size);
     return read_body(&reader, body_elements(bytes, size), out) && reader.at == reader.end;
 }
 
@@ -434,7 +525,8 @@ static bool read_item(struct hfi_reader *reader, struct gossip_stamp *stamp,
 {
     struct stamp_fields fields;
     uint32_t elements;
-    if (!hfi_read_array(reader, 0, NULL, STAMP_ELEMENTS, STAMP_ELEMENTS + 16, &elements) ||
+    if (!hfi_read_array(reader, 0, NULL, STAMP_ELEMENTS, STAMP_ELEMENTS + BODY_ELEMENTS_MAX,
+                        &elements) ||
         !hfi_read_fields(reader, stamp_fields, COUNT(stamp_fields), 0, &fields)) {
         return false;
     }
@@ -581,4 +673,41 @@ bool gossip_next_hashes(struct gossip_reader *reader, struct gossip_hashes *out)
     }
     reader->at = from.at;
     return true;
+}
+
+/* ---- for agents of earlier releases ---- */
+
+/* Returns the size of a valid body without further fields. */
+static size_t beginning_size(const unsigned char *body, size_t size)
+{
+    struct hfi_reader reader = body_reader(body, size);
+    struct gossip_item item;
+    HF_CHECK(read_beginning(&reader, BODY_ELEMENTS_MAX, &item));
+    return (size_t)(reader.at - body);
+}
+
+size_t gossip_narrow(const void *bytes, size_t size, void *out)
+{
+    struct gossip_reader reader;
+    struct gossip_writer writer;
+    struct gossip_stamp stamp;
+    struct gossip_item item;
+    const unsigned char *body;
+    size_t body_size;
+    if (!gossip_open(&reader, bytes, size)) {
+        return 0;
+    }
+    if (reader.kind != GOSSIP_ITEMS) {
+        memcpy(out, bytes, size);
+        return size;
+    }
+    bool answer = reader.answer;
+    gossip_begin(&writer, out, GOSSIP_PACKET_MAX, GOSSIP_ITEMS, reader.incarnation,
+                 reader.heartbeat_ms);
+    while (gossip_next_item(&reader, &stamp, &item, &body, &body_size)) {
+        if (!gossip_add_item(&writer, &stamp, body, beginning_size(body, body_size))) {
+            return 0; /* does not happen to a packet that gossip_end() has finished */
+        }
+    }
+    return gossip_end(&writer, answer);
 }

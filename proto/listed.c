@@ -2,10 +2,14 @@
  * A page of LISTED, which the agent builds lock by lock, and the client reads with a cursor.
  *
  *   [kind, request, more, [lock...]]
- *   lock  = [name, state, closed_ns, age_ns, coordinator, holder_count, more_parties, [party...]]
+ *   lock  = [name, state, closed_ns, age_ns, coordinator, holder_count, more_parties, [party...],
+ *            behind]
  *   party = [pid, uid, elapsed_ns, remaining_ns, token, mode, agent, command]
+ *   behind = [ending, elapsed_ns, pid, uid, agent, command, by_uid, by_agent]
  *
- * The parties of a lock are its holders, then its waiters in the order of the queue. The number of
+ * The parties of a lock are its holders, then its waiters in the order of the queue. `behind` is
+ * optional: an agent that knows nothing to say there leaves it out, and a reader skips further
+ * elements of a lock, and of `behind`. The number of
  * locks is known only at the end. So the head of their array always has the form with a 16-bit
  * count, and the builder overwrites the page's head at the end.
  *
@@ -23,9 +27,13 @@
 
 enum {
     PAGE_FIELDS = 4,
-    LOCK_ELEMENTS = 8, /* including the array of parties */
+    LOCK_ELEMENTS = 8, /* including the array of parties, without the optional elements */
+    LOCK_ELEMENTS_MAX = 16,
     PARTY_ELEMENTS = 8,
-    /* room for the page's head (15 bytes) and the largest lock without parties (320 bytes) */
+    BEHIND_ELEMENTS = 8,
+    BEHIND_ELEMENTS_MAX = 16,
+    /* room for the page's head (15 bytes) and the largest lock without parties (320 bytes, and 270
+     * more for `behind`) */
     PAGE_SIZE_MIN = 1024,
 };
 
@@ -50,25 +58,65 @@ static const struct hfi_field party_fields[] = {
     HFI_TEXT(hfi_party_frame, command, HFI_TEXT_COMMAND),
 };
 
+static const struct hfi_field behind_fields[] = {
+    HFI_INTEGER(hfi_behind_frame, ending, 0, UINT8_MAX),
+    HFI_INTEGER(hfi_behind_frame, elapsed_ns, -1, INT64_MAX),
+    HFI_INTEGER(hfi_behind_frame, pid, -1, INT32_MAX),
+    HFI_INTEGER(hfi_behind_frame, uid, -1, UINT32_MAX),
+    HFI_TEXT(hfi_behind_frame, agent, HFI_TEXT_LABEL_OR_NONE),
+    HFI_TEXT(hfi_behind_frame, command, HFI_TEXT_COMMAND),
+    HFI_INTEGER(hfi_behind_frame, by_uid, -1, UINT32_MAX),
+    HFI_TEXT(hfi_behind_frame, by_agent, HFI_TEXT_LABEL_OR_NONE),
+};
+
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 _Static_assert(COUNT(lock_fields) + 1 == LOCK_ELEMENTS, "a lock's fields and its parties");
 _Static_assert(COUNT(party_fields) == PARTY_ELEMENTS, "a party's fields");
+_Static_assert(COUNT(behind_fields) == BEHIND_ELEMENTS, "the fields of `behind`");
 
 /* ---- reading ---- */
 
-bool hfi_read_lock(struct hfi_reader *reader, struct hfi_lock_frame *out, uint32_t *parties)
+bool hfi_read_lock(struct hfi_reader *reader, struct hfi_lock_frame *out, uint32_t *parties,
+                   uint32_t *further)
 {
     uint32_t length;
 
-    if (!hfi_read_array(reader, 0, NULL, LOCK_ELEMENTS, LOCK_ELEMENTS, &length) ||
+    if (!hfi_read_array(reader, 0, NULL, LOCK_ELEMENTS, LOCK_ELEMENTS_MAX, &length) ||
         !hfi_read_fields(reader, lock_fields, COUNT(lock_fields), 0, out) ||
         !hfi_read_array(reader, COUNT(lock_fields), "parties", out->holder_count,
                         out->holder_count + HFI_FRAME_PARTIES_MAX, parties)) {
         return false;
     }
     out->waiter_count = *parties - out->holder_count;
+    out->behind = NULL;
+    *further = length - LOCK_ELEMENTS;
     return true;
+}
+
+/* Skips elements that this release does not know. */
+static bool skip_unknown(struct hfi_reader *reader, uint32_t field_index, uint32_t count)
+{
+    if (hfi_skip_items(reader, count)) {
+        return true;
+    }
+    hfi_reader_fail(reader, field_index, NULL, "an incomplete element, or one of another type",
+                    "elements of the protocol's types");
+    return false;
+}
+
+bool hfi_read_further(struct hfi_reader *reader, uint32_t further, struct hfi_behind_frame *out)
+{
+    uint32_t length;
+
+    if (further == 0) {
+        return true;
+    }
+    return hfi_read_array(reader, LOCK_ELEMENTS, "behind", BEHIND_ELEMENTS, BEHIND_ELEMENTS_MAX,
+                          &length) &&
+           hfi_read_fields(reader, behind_fields, COUNT(behind_fields), 0, out) &&
+           skip_unknown(reader, BEHIND_ELEMENTS, length - BEHIND_ELEMENTS) &&
+           skip_unknown(reader, LOCK_ELEMENTS + 1, further - 1);
 }
 
 bool hfi_read_party(struct hfi_reader *reader, struct hfi_party_frame *out)
@@ -101,19 +149,40 @@ bool hfi_listed_next_party(struct hfi_listed_cursor *cursor, struct hfi_party_fr
     return true;
 }
 
-bool hfi_listed_next_lock(struct hfi_listed_cursor *cursor, struct hfi_lock_frame *out)
+bool hfi_listed_behind(struct hfi_listed_cursor *cursor, struct hfi_behind_frame *out)
 {
     struct hfi_party_frame skipped;
     struct hfi_reader reader;
+    uint32_t further;
 
     while (hfi_listed_next_party(cursor, &skipped)) {
-        /* skips those parties of the previous lock that the caller has not read */
+        /* skips those parties of the lock that the caller has not read */
     }
+    reader = reader_of(cursor);
+    further = cursor->further_left;
+    cursor->further_left = 0;
+    if (further == 0) {
+        return false;
+    }
+    if (!hfi_read_further(&reader, further, out)) {
+        memset(cursor, 0, sizeof *cursor);
+        return false;
+    }
+    cursor->at = reader.at;
+    return true;
+}
+
+bool hfi_listed_next_lock(struct hfi_listed_cursor *cursor, struct hfi_lock_frame *out)
+{
+    struct hfi_behind_frame skipped;
+    struct hfi_reader reader;
+
+    (void)hfi_listed_behind(cursor, &skipped); /* skips what is left of the previous lock */
     if (cursor->locks_left == 0) {
         return false;
     }
     reader = reader_of(cursor);
-    if (!hfi_read_lock(&reader, out, &cursor->parties_left)) {
+    if (!hfi_read_lock(&reader, out, &cursor->parties_left, &cursor->further_left)) {
         memset(cursor, 0, sizeof *cursor);
         return false;
     }
@@ -195,19 +264,45 @@ struct hfi_text hfi_command_of(const char *words, size_t size, char *cleaned)
     return shown;
 }
 
+static int64_t number_shown(int64_t number, int64_t max)
+{
+    return number < -1 || number > max ? -1 : number;
+}
+
 void hfi_write_party(struct hfi_writer *writer, const struct hfi_party_frame *party)
 {
     char cleaned[HFI_FRAME_COMMAND_MAX];
     struct hfi_party_frame shown = *party;
 
     HF_CHECK(party->mode <= HF_SHARED && hfi_text_fits(HFI_TEXT_LABEL_OR_NONE, party->agent));
-    shown.pid = party->pid < -1 || party->pid > INT32_MAX ? -1 : party->pid;
-    shown.uid = party->uid < -1 || party->uid > UINT32_MAX ? -1 : party->uid;
+    shown.pid = number_shown(party->pid, INT32_MAX);
+    shown.uid = number_shown(party->uid, UINT32_MAX);
     shown.elapsed_ns = time_shown(party->elapsed_ns);
     shown.remaining_ns = time_shown(party->remaining_ns);
     shown.command = hfi_command_shown(party->command, cleaned);
     hfi_write_array(writer, PARTY_ELEMENTS);
     hfi_write_fields(writer, party_fields, COUNT(party_fields), &shown);
+}
+
+static void write_behind(struct hfi_writer *writer, const struct hfi_behind_frame *behind)
+{
+    char cleaned[HFI_FRAME_COMMAND_MAX];
+    struct hfi_behind_frame shown;
+
+    if (behind == NULL) {
+        return;
+    }
+    HF_CHECK(hfi_text_fits(HFI_TEXT_LABEL_OR_NONE, behind->agent) &&
+             hfi_text_fits(HFI_TEXT_LABEL_OR_NONE, behind->by_agent));
+    shown = *behind;
+    shown.ending = behind->ending > UINT8_MAX ? 0 : behind->ending;
+    shown.elapsed_ns = time_shown(behind->elapsed_ns);
+    shown.pid = number_shown(behind->pid, INT32_MAX);
+    shown.uid = number_shown(behind->uid, UINT32_MAX);
+    shown.by_uid = number_shown(behind->by_uid, UINT32_MAX);
+    shown.command = hfi_command_shown(behind->command, cleaned);
+    hfi_write_array(writer, BEHIND_ELEMENTS);
+    hfi_write_fields(writer, behind_fields, COUNT(behind_fields), &shown);
 }
 
 /* Writes the lock and the head of its array of parties, without the parties. */
@@ -217,7 +312,7 @@ static void write_lock(struct hfi_writer *writer, const struct hfi_lock_frame *l
 
     shown.closed_ns = time_shown(lock->closed_ns);
     shown.age_ns = time_shown(lock->age_ns);
-    hfi_write_array(writer, LOCK_ELEMENTS);
+    hfi_write_array(writer, lock->behind != NULL ? LOCK_ELEMENTS + 1 : LOCK_ELEMENTS);
     hfi_write_fields(writer, lock_fields, COUNT(lock_fields), &shown);
     hfi_write_array(writer, shown.holder_count + shown.waiter_count);
 }
@@ -231,8 +326,10 @@ static void lock_cut(struct hfi_lock_frame *lock, const struct hfi_party_frame *
     uint32_t holder_count = 0;
     uint32_t waiter_count = 0;
 
-    /* counts the bytes of the head, which does not grow when parties are left out */
+    /* counts the bytes of the head, which does not grow when parties are left out, and of the
+     * element after the parties */
     write_lock(&counter, lock);
+    write_behind(&counter, lock->behind);
     while (holder_count < lock->holder_count) {
         hfi_write_party(&counter, &holders[holder_count]);
         if (counter.failed) {
@@ -285,6 +382,7 @@ bool hfi_listed_add(struct hfi_listed_builder *builder, const struct hfi_lock_fr
     for (uint32_t i = 0; i < shown.waiter_count; i++) {
         hfi_write_party(&writer, &waiters[i]);
     }
+    write_behind(&writer, shown.behind);
     if (writer.failed) {
         return false;
     }

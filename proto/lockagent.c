@@ -77,16 +77,41 @@ void hfi_open(const struct hfi_actor *agent, uint32_t slot)
     hfi_serve(agent, slot);
 }
 
-void hfi_bury_waiter(const struct hfi_actor *agent, uint32_t seat)
+/* Returns the place in the queue in the form in which the waiting process remembers it: WAITING,
+ * also while the cell says JOINING. */
+static uint64_t settled_place(uint64_t value)
+{
+    return (value & ~(uint64_t)HFI_WAIT_JOINING) | HFI_WAIT_WAITING;
+}
+
+/* Marks the seat's wait cell LEFT if it has this place; 0: any place. */
+static void bury(const struct hfi_actor *agent, uint32_t seat, uint64_t place)
 {
     _Atomic uint64_t *wait = hfi_seat_wait(agent->region, seat);
     uint64_t value = atomic_load(wait);
-    for (unsigned tries = 0; wait_counts(value) && may_retry(agent, &tries);) {
+    for (unsigned tries = 0; wait_counts(value) && (!place || settled_place(value) == place) &&
+                             may_retry(agent, &tries);) {
         uint64_t left = (value & ~(uint64_t)(HFI_WAIT_JOINING | HFI_WAIT_WAITING)) | HFI_WAIT_LEFT;
         /* seq_cst: this swap comes before the agent looks at the words after the death (rule 5) */
         if (atomic_compare_exchange_strong(wait, &value, left)) {
             return;
         }
+    }
+}
+
+void hfi_bury_waiter(const struct hfi_actor *agent, uint32_t seat)
+{
+    bury(agent, seat, 0);
+}
+
+void hfi_unseat(const struct hfi_actor *agent, uint32_t slot, uint32_t seat, uint32_t holder,
+                uint64_t token)
+{
+    /* seq_cst, both: the cell is read before the word. So if the word names this hold, it was
+     * handed to this place, or the process has taken it without a place. */
+    uint64_t value = atomic_load(hfi_seat_wait(agent->region, seat));
+    if (wait_counts(value) && hfi_word_names(atomic_load(word_of(agent, slot)), holder, token)) {
+        bury(agent, seat, settled_place(value));
     }
 }
 
@@ -423,13 +448,6 @@ size_t hfi_queue(const struct hfi_region *region, uint32_t slot, uint32_t *seats
         block = next_block(region, block - 1);
     }
     return count;
-}
-
-/* Returns the place in the queue in the form in which the waiting process remembers it: WAITING,
- * also while the cell says JOINING. */
-static uint64_t settled_place(uint64_t value)
-{
-    return (value & ~(uint64_t)HFI_WAIT_JOINING) | HFI_WAIT_WAITING;
 }
 
 bool hfi_is_polled(const struct hfi_region *region, uint32_t seat)

@@ -119,6 +119,18 @@ static bool in_force(const struct hfi_region *region, uint64_t lease, int64_t no
     return *left_ns > 0 && !atomic_load(&region->header->abandoned);
 }
 
+/*
+ * A polled waiter looks at the lock only while the lease is in force. Otherwise its look ends
+ * without the lock, but rings: it serves polled readers before it, or leaves a watched word. Then
+ * the agent pokes the client, which looks again at once, and so on until the lease is renewed.
+ */
+static bool lease_is_in_force(const struct hfi_actor *actor)
+{
+    int64_t left_ns = 0;
+    return in_force(actor->region, atomic_load(&actor->region->header->lease),
+                    actor->kernel->now_ns(actor->kernel->arg), &left_ns);
+}
+
 static int64_t shorter(int64_t a, int64_t b)
 {
     return a < b ? a : b;
@@ -450,6 +462,9 @@ static enum hfi_outcome wait_in_queue(const struct hfi_actor *actor,
         }
         uint32_t seat_seen = atomic_load(&seat->wake); /* seq_cst: before the load of the word */
         uint32_t slot_seen = atomic_load(&region->slots[request->slot].wake);
+        if (request->polled && !lease_is_in_force(actor)) {
+            return HFI_NO_LEASE;
+        }
         enum look look = shared ? look_shared(actor, request, place, held, &why)
                                 : look_exclusive(actor, request, limit, place, held, &why);
         if (look == LOOK_END) {

@@ -12,6 +12,7 @@
 #include "proto/wire.h"
 
 #include "proto/check.h"
+#include "proto/gossip.h"
 #include "wire_body.h"
 
 #include <string.h>
@@ -86,8 +87,17 @@ bool wire_add(struct wire_writer *writer, const struct message *message)
 bool wire_add_gossip(struct wire_writer *writer, const void *bytes, size_t size)
 {
     struct hfi_writer out = {.bytes = writer->bytes, .size = writer->size, .used = writer->used};
+    unsigned char narrow[GOSSIP_PACKET_MAX];
+    size_t narrow_size = 0;
 
     HF_CHECK(size > 0 && size <= WIRE_ITEM_MAX);
+    if (writer->version < WIRE_VERSION_GROWN) {
+        narrow_size = gossip_narrow(bytes, size, narrow);
+    }
+    if (narrow_size > 0 && narrow_size < size) {
+        bytes = narrow;
+        size = narrow_size;
+    }
     hfi_write_binary(&out, bytes, size);
     return add(writer, &out);
 }

@@ -477,9 +477,9 @@ static bool is_empty(const struct field *field, const void *base)
 /* Returns how many optional fields that version has. */
 static uint32_t optional_most(const struct message_schema *schema, uint32_t version)
 {
-    return version < OPTIONAL_SINCE ? 0
-           : version < NEWEST_SINCE ? schema->optional_count - schema->newest_count
-                                    : schema->optional_count;
+    return version < WIRE_VERSION_OPTIONAL ? 0
+           : version < NEWEST_SINCE        ? schema->optional_count - schema->newest_count
+                                           : schema->optional_count;
 }
 
 /* Returns how many optional fields to write. Empty ones at the end are left out. */
@@ -494,21 +494,6 @@ static uint32_t optional_count(const struct message_schema *schema, uint32_t ver
     return count;
 }
 
-/* Skips `count` items of any type. The loop ends at the end of the packet at the latest, because
- * each item has at least one byte. */
-static bool skip_items(struct hfi_reader *reader, uint64_t count)
-{
-    while (count > 0) {
-        struct hfi_item item = hfi_read_item(reader);
-
-        if (item.type == HFI_ITEM_END || item.type == HFI_ITEM_OTHER) {
-            return false;
-        }
-        count = count - 1 + (item.type == HFI_ITEM_ARRAY ? item.value : 0);
-    }
-    return true;
-}
-
 /* Reads the optional fields, and skips fields of later releases. `left` is the number of elements
  * after the fields that are not optional. */
 static bool read_optional(struct hfi_reader *reader, const struct message_schema *schema,
@@ -519,7 +504,7 @@ static bool read_optional(struct hfi_reader *reader, const struct message_schema
     uint32_t known = left < most ? left : most;
 
     return read_fields(reader, schema->optional, known, &message->as, fault) &&
-           skip_items(reader, left - known);
+           hfi_skip_items(reader, left - known);
 }
 
 /* ---- whole messages ---- */
@@ -581,7 +566,7 @@ bool wire_body_read(struct hfi_reader *reader, uint32_t version, uint32_t count,
         return false;
     }
     known += tail_count(message);
-    return (version >= OPTIONAL_SINCE ? count >= known : count == known) &&
+    return (version >= WIRE_VERSION_OPTIONAL ? count >= known : count == known) &&
            read_tail(reader, message, fault) &&
            read_optional(reader, schema, version, count - known, message, fault);
 }

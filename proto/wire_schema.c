@@ -202,6 +202,10 @@ static const struct field refused_fields[] = {
     NUMBER(message_refused, reason, UINT8_MAX),
     AGENT_OR_NONE(message_refused, owner),
 };
+/* Optional, because earlier releases do not have the field; see struct message_refused. */
+static const struct field refused_optional[] = {
+    U32(message_refused, closed_ms),
+};
 static const struct field change_prepare_fields[] = {
     U32(message_change, number),
     BALLOT(message_change, ballot),
@@ -307,7 +311,7 @@ static const struct message_schema schemas[] = {
     [MESSAGE_AMENDED] = SCHEMA("AMENDED", grant_fields),
     [MESSAGE_GIVE_BACK_ACK] = SCHEMA("GIVE_BACK_ACK", version_fields),
     [MESSAGE_RECALL] = SCHEMA_OPTIONAL("RECALL", version_fields, recall_optional),
-    [MESSAGE_REFUSED] = SCHEMA("REFUSED", refused_fields),
+    [MESSAGE_REFUSED] = SCHEMA_OPTIONAL("REFUSED", refused_fields, refused_optional),
     [MESSAGE_OWNER] = SCHEMA("OWNER", owner_fields),
     [MESSAGE_BREAK_HOLD] = SCHEMA_OPTIONAL("BREAK_HOLD", break_fields, break_optional),
     [MESSAGE_BROKEN] = SCHEMA_OPTIONAL("BROKEN", outcome_fields, broken_optional),

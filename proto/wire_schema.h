@@ -67,12 +67,13 @@ struct message_schema {
     const struct field *fields;
     uint32_t count;
     uint32_t optional_count;
-    const struct field *optional; /* after all other fields, from version OPTIONAL_SINCE on */
+    const struct field
+        *optional;         /* after all other fields, from version WIRE_VERSION_OPTIONAL on */
     uint32_t newest_count; /* how many of the optional fields, at the end, are only in version 5 */
 };
 
-/* From this version on a message may have more fields than its reader knows. */
-enum { OPTIONAL_SINCE = 4, NEWEST_SINCE = 5 };
+/* From this version on messages may have all optional fields that are known here. */
+enum { NEWEST_SINCE = 5 };
 
 /* The kind must be valid (message_kind_valid()). */
 const struct message_schema *wire_schema(enum message_kind kind);

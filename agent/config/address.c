@@ -79,6 +79,24 @@ bool config_is_same(const char *one, const char *other)
     return length == host_length(hosts[1]) && strncasecmp(hosts[0], hosts[1], length) == 0;
 }
 
+/* Returns whether the URL's host has no port, or one of 1 to 65535. An IPv6 address has brackets.
+ */
+static bool is_port_right(const char *host)
+{
+    size_t length = strcspn(host, "/");
+    const char *colon = memchr(host, ':', length);
+    const char *bracket = host[0] == '[' ? memchr(host, ']', length) : NULL;
+    if (bracket != NULL) {
+        colon = bracket[1] == ':' ? bracket + 1 : NULL;
+    }
+    if (colon == NULL) {
+        return host[0] != '[' || (bracket != NULL && bracket + 1 == host + length);
+    }
+    size_t digits = strspn(colon + 1, "0123456789");
+    unsigned long port = digits > 0 && digits <= 5 ? strtoul(colon + 1, NULL, 10) : 0;
+    return colon + 1 + digits == host + length && port >= 1 && port <= 65535;
+}
+
 bool config_is_page(const char *url)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
@@ -87,7 +105,8 @@ bool config_is_page(const char *url)
     const char *host = begins(url, "http://") || begins(url, "https://") ? host_of(url) : "";
     snprintf(allowed, sizeof(allowed), "%s%s", letters, others);
     return (strcspn(host, letters) == 0 || host[0] == '[') && host[0] != '\0' &&
-           strlen(url) < MESSAGE_ADDRESS_MAX && host[strspn(host, allowed)] == '\0';
+           strlen(url) < MESSAGE_ADDRESS_MAX && host[strspn(host, allowed)] == '\0' &&
+           is_port_right(host);
 }
 
 void config_page(const struct config *config, char out[MESSAGE_ADDRESS_MAX])

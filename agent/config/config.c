@@ -134,7 +134,7 @@ static const struct key keys[] = {
     {"http", "public", value_yes, FIELD(http_public), "yes or no"},
     {"http", "show", value_show, FIELD(http_show), "figures, locks or holders"},
     {"http", "advertise", value_page, FIELD(http_advertise),
-     "http:// or https://, a host and a path, without a query"},
+     "http:// or https://, HOST or HOST:PORT (1 to 65535), and a path, without a query"},
     {"limits", "locks", value_locks, FIELD(limits.locks), "a number of 1 to 4194304"},
     {"limits", "clients", value_clients, FIELD(limits.clients), "a number of 1 to 16383"},
     {"limits", "handles", value_handles, FIELD(limits.handles), "a number of 1 to 16777216"},

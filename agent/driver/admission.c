@@ -41,13 +41,21 @@ static bool is_written(const struct driver *driver, const struct message_agent *
     return false;
 }
 
-/* Returns whether a message of an agent that is no voter goes to the quorum core all the same,
- * because its sender goes by another record, in which it may be a voter. The core acts on no such
- * message: it tells the sender of its own record, or asks for the sender's. */
+/* Returns whether a message of an agent that is no voter (is_well()) goes to the quorum core all
+ * the same. The core acts on no such message: it tells the sender of its own record, or asks for
+ * the sender's. */
 static bool is_to_compare(const struct driver *driver, const struct message *message)
 {
-    return driver->config.quorum != NULL && message->number != 0 &&
-           message->number != driver->record.number && !message_is_for_host(message->kind);
+    return driver->config.quorum != NULL && !message_is_for_host(message->kind);
+}
+
+/* Returns whether the sender is no voter for a reason that is well: it goes by another record, or
+ * it is the voter that was removed last, and still answers. */
+static bool is_well(const struct driver *driver, const struct message *message)
+{
+    const struct message_voters *record = &driver->record;
+    return (message->number != 0 && message->number != record->number) ||
+           (record->act == MESSAGE_MEMBER_REMOVE && same_agent(&record->changed, &message->from));
 }
 
 /* Returns the agent for which a request is made; NULL if the message is not a request. */
@@ -69,6 +77,18 @@ static const struct message_agent *asker(const struct message *message)
     }
 }
 
+/* Returns whether the sender may say what this BROKEN says. A host believes a BROKEN that a voter
+ * passes on, so the voter has to check the sender. Only a voter names owners, and an owner reports
+ * only its own holds. (tally.h) */
+static bool is_own_report(const struct message *message, bool voter)
+{
+    const struct message_broken *broken = &message->as.broken;
+    return broken->part == MESSAGE_BROKEN_OWNERS ? voter
+           : broken->part == MESSAGE_BROKEN_HOLDS
+               ? same_agent(&broken->owner, &message->from)
+               : true; /* a host does not believe a plain BROKEN that was passed on */
+}
+
 static void log_refused(struct driver *driver, const struct message *message, const char *why)
 {
     const struct driver_operations *operations = &driver->config.operations;
@@ -87,18 +107,21 @@ bool driver_admits(struct driver *driver, const struct message *message)
     bool for_another = message->to.length > 0 && !driver_is_self(driver, &message->to);
     const struct message_agent *who = asker(message);
     if (!voter && !is_anyones(message->kind)) {
-        if (is_to_compare(driver, message) ||
-            (driver_is_of_record(message->kind) && is_written(driver, &message->from))) {
+        if (driver_is_of_record(message->kind) && is_written(driver, &message->from)) {
             return true;
         }
-        if (message->number != 0 && message->number != driver->record.number) {
-            return false; /* it was or will be a voter; nothing is wrong */
+        if (is_well(driver, message)) {
+            return is_to_compare(driver, message);
         }
         log_refused(driver, message, "is of a kind that only a voter may send");
         return false;
     }
     if (who != NULL && !same_agent(who, &message->from) && (!voter || for_another)) {
         log_refused(driver, message, "makes a request in another agent's name");
+        return false;
+    }
+    if (message->kind == MESSAGE_BROKEN && for_another && !is_own_report(message, voter)) {
+        log_refused(driver, message, "answers a break in another agent's name");
         return false;
     }
     return true;

@@ -8,7 +8,8 @@ void driver_count_action(struct driver *driver, const struct action *action)
         counts->accepts++;
     } else if (action->kind == ACTION_PERSIST_PROMISE) {
         counts->promises++;
-    } else if (action->kind == ACTION_SEND && action->as.send.message.kind == MESSAGE_REFUSED) {
+    } else if (action->kind == ACTION_SEND && action->as.send.message.kind == MESSAGE_REFUSED &&
+               action->as.send.message.as.refused.request_id != 0) { /* else it refuses nothing */
         counts->refused[action->as.send.message.as.refused.reason]++;
     }
 }
@@ -31,7 +32,9 @@ void driver_queues(const struct driver *driver, struct driver_queues *out)
 
 uint32_t driver_missing(const struct driver *driver)
 {
-    return driver->config.quorum != NULL ? quorum_missing(driver->config.quorum) : 0;
+    const struct driver_config *config = &driver->config;
+    bool voter = driver_find_voter(driver, &config->self) < config->voter_count;
+    return config->quorum != NULL && voter ? quorum_missing(config->quorum) : 0;
 }
 
 void driver_voters(const struct driver *driver, struct driver_voters *out)

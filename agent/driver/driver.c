@@ -668,6 +668,7 @@ void driver_tick(struct driver *driver)
         driver_see_session(driver);
         driver_see_voters(driver);
     }
+    driver_record_tick(driver);
     if (driver->config.quorum != NULL && quorum_next_tick_ns(driver->config.quorum) <= now_ns) {
         struct quorum_event event = {.kind = QUORUM_TICK};
         driver_step_quorum(driver, &event);
@@ -860,8 +861,9 @@ void driver_start(struct driver *driver, uint32_t epoch, bool adopted)
     driver_step_host(driver, &event);
     driver->notified = event.as.lease;
     driver->notified_state = RENEWAL_JEOPARDY;
+    driver->started_ns = driver_clock_ns(driver);
     for (uint32_t i = 0; i < MESSAGE_VOTERS_MAX; i++) {
-        driver->voters_since_ns[i] = driver_clock_ns(driver);
+        driver->voters_since_ns[i] = driver->started_ns;
     }
     /* driver_see_voters() replaces this value */
     driver->voters_up = (1U << driver->config.voter_count) - 1;

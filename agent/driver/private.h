@@ -74,7 +74,8 @@ struct driver {
     /* The status of each voter that has reported that it may not vote. The status is valid until
      * that voter acknowledges a renewal. */
     uint8_t statuses[MESSAGE_VOTERS_MAX];
-    /* since when each voter is one, as far as this process knows */
+    int64_t started_ns;
+    /* since when each voter is one, as far as this process knows: started_ns or later */
     int64_t voters_since_ns[MESSAGE_VOTERS_MAX];
     struct message_voters record; /* config.voters and the sets of voters above are those of it */
     bool record_new;              /* the host core does not go by `record` yet */
@@ -224,6 +225,9 @@ void driver_compare_record(struct driver *driver, const struct message *message)
 /* For an agent without a quorum core that is not sure of its record: asks that voter, to which the
  * connection was made. */
 void driver_ask_voter(struct driver *driver, const struct message_agent *voter);
+
+/* For an agent without a quorum core: asks from time to time whether its record is complete. */
+void driver_record_tick(struct driver *driver);
 
 /* Goes by that record of voters from now on, with everything that is kept by a voter's index. Does
  * nothing if the record is not newer than the present one. The host core learns of it before its

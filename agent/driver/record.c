@@ -11,7 +11,7 @@
 #include "driver/private.h"
 #include "proto/check.h"
 
-enum { ASK_PAUSE_MS = 100 };
+enum { ASK_PAUSE_MS = 100, COMPLETE_PAUSE_MS = 500 };
 
 static const int64_t ms_ns = 1000000;
 
@@ -32,7 +32,7 @@ static void move_voters(struct driver *driver, const struct succession *successi
     int64_t since_ns[MESSAGE_VOTERS_MAX];
     int64_t now_ns = driver_clock_ns(driver);
     driver->voters_up = succession_mask(succession, driver->voters_up, true);
-    driver->voters_answering = succession_mask(succession, driver->voters_answering, false);
+    driver->voters_answering = succession_mask(succession, driver->voters_answering, true);
     driver->voters_refused = succession_mask(succession, driver->voters_refused, false);
     driver->links_down = succession_mask(succession, driver->links_down, false);
     driver->refusing = succession_mask(succession, driver->refusing, false);
@@ -117,19 +117,33 @@ static void send_to(struct driver *driver, const struct message_agent *to,
     operations->send(operations->arg, to, driver_with_header(driver, message));
 }
 
-static void ask(struct driver *driver, const struct message_agent *voter)
+/* Asks for a record of a higher number than that. */
+static void ask(struct driver *driver, const struct message_agent *voter, uint32_t number)
 {
     struct message message;
     message_zero(&message);
     message.kind = MESSAGE_ASK_VOTERS;
-    message.as.ask_voters.number = driver->record.number;
+    message.as.ask_voters.number = number;
     send_to(driver, voter, &message);
+}
+
+/* An observer need not know when a change is complete, but people ask it. */
+void driver_record_tick(struct driver *driver)
+{
+    const struct driver_config *config = &driver->config;
+    int64_t now_ns = driver_clock_ns(driver);
+    if (config->quorum == NULL && driver->record.number > 1 && !driver->record.complete &&
+        now_ns - driver->asked_ns >= COMPLETE_PAUSE_MS * ms_ns) {
+        driver->asked_ns = now_ns;
+        ask(driver, &config->voters[driver->asked_turn++ % config->voter_count],
+            driver->record.number - 1);
+    }
 }
 
 void driver_ask_voter(struct driver *driver, const struct message_agent *voter)
 {
     if (driver->config.record_unsure) {
-        ask(driver, voter);
+        ask(driver, voter, driver->record.number - 1);
     }
 }
 
@@ -155,13 +169,41 @@ void driver_compare_record(struct driver *driver, const struct message *message)
         return;
     }
     driver->asked_ns = now_ns;
-    ask(driver, &message->from);
+    ask(driver, &message->from, driver->record.number);
     if (!known) {
-        ask(driver, &config->voters[driver->asked_turn++ % config->voter_count]);
+        ask(driver, &config->voters[driver->asked_turn++ % config->voter_count],
+            driver->record.number);
     }
 }
 
-/* Makes the record durable, and goes by it. */
+/* Makes a quorum core, which gets what it would have got since its start. Returns false if there is
+ * none. */
+static bool make_core(struct driver *driver)
+{
+    struct driver_config *config = &driver->config;
+    int64_t now_ns = driver_clock_ns(driver);
+    struct quorum_event event = {.kind = QUORUM_START};
+    config->quorum = config->operations.learn != NULL
+                         ? config->operations.learn(config->operations.arg)
+                         : NULL;
+    if (config->quorum == NULL) {
+        return false;
+    }
+    if (driver->commit != 0) {
+        quorum_set_commit(config->quorum, driver->commit);
+    }
+    driver_step_quorum(driver, &event);
+    for (uint32_t i = 0; i < config->voter_count; i++) {
+        if (renewal_voter_up(config->renewal, i, now_ns)) {
+            event = (struct quorum_event){.kind = QUORUM_LINK, .as.link = {.voter = i, .up = true}};
+            driver_step_quorum(driver, &event);
+        }
+    }
+    return true;
+}
+
+/* Makes the record durable, and goes by it. If it names this agent, whose store then is not the one
+ * that was added, the quorum core says so. */
 static void learn_record(struct driver *driver, const struct message_voters *told)
 {
     static const uint64_t no_id[2];
@@ -177,33 +219,18 @@ static void learn_record(struct driver *driver, const struct message_voters *tol
     message_voters_copy(&action->as.voters, told);
     driver_take_record(driver, told);
     driver_take_actions(driver);
+    if (driver_find_voter(driver, &driver->config.self) < driver->config.voter_count) {
+        (void)make_core(driver);
+    }
 }
 
-/* Becomes a learner. The core gets what it would have got since its start. */
+/* Becomes a learner. */
 static void learn(struct driver *driver, const struct message *message)
 {
-    struct driver_config *config = &driver->config;
-    int64_t now_ns = driver_clock_ns(driver);
-    struct quorum_event event = {.kind = QUORUM_START};
-    if (!message->as.told.learn || config->operations.learn == NULL) {
-        return;
+    struct quorum_event event = {.kind = QUORUM_MESSAGE, .as.message = message};
+    if (driver->config.quorum != NULL || (message->as.told.learn && make_core(driver))) {
+        driver_step_quorum(driver, &event);
     }
-    config->quorum = config->operations.learn(config->operations.arg);
-    if (config->quorum == NULL) {
-        return;
-    }
-    if (driver->commit != 0) {
-        quorum_set_commit(config->quorum, driver->commit);
-    }
-    driver_step_quorum(driver, &event);
-    for (uint32_t i = 0; i < config->voter_count; i++) {
-        if (renewal_voter_up(config->renewal, i, now_ns)) {
-            event = (struct quorum_event){.kind = QUORUM_LINK, .as.link = {.voter = i, .up = true}};
-            driver_step_quorum(driver, &event);
-        }
-    }
-    event = (struct quorum_event){.kind = QUORUM_MESSAGE, .as.message = message};
-    driver_step_quorum(driver, &event);
 }
 
 void driver_record_message(struct driver *driver, const struct message *message)

@@ -126,8 +126,9 @@ static uint32_t refused_voters(const struct driver *driver)
 }
 
 /* A voter that has not answered yet gets one session_ttl to do so, from the start of this agent or
- * from when it became a voter. Meanwhile requests may go to it
- * (up), but it is not in the set that people see (answering). */
+ * from when it became a voter. Meanwhile requests may go to it (up). It is in the set that people
+ * see (answering) only if it has become a voter since the start, because then it has just learned
+ * all that the others know. */
 void driver_see_voters(struct driver *driver)
 {
     const struct driver_config *config = &driver->config;
@@ -144,8 +145,9 @@ void driver_see_voters(struct driver *driver)
         bool linked = (driver->links_down >> i & 1) == 0;
         bool answers = renewal_voter_up(config->renewal, i, now_ns);
         bool young = now_ns - driver->voters_since_ns[i] < renewal_ttl_ns(config->renewal);
+        bool joined = young && driver->voters_since_ns[i] != driver->started_ns;
         up |= (uint32_t)(self || (linked && (answers || young))) << i;
-        answering |= (uint32_t)(self || (linked && answers)) << i;
+        answering |= (uint32_t)(self || (linked && (answers || joined))) << i;
     }
     if (driver_failed(driver) != NULL ||
         (!driver->record_new && up == driver->voters_up && answering == driver->voters_answering &&

@@ -118,8 +118,12 @@ static void holder(struct html *html, const struct host_part *part, enum config_
     }
     if (show == CONFIG_SHOW_HOLDERS && (part->pid >= 0 || part->uid >= 0)) {
         html_add(html, "<br><small>");
-        html_add(html, part->pid >= 0 ? "process %" PRId64 : "", part->pid);
-        html_add(html, part->uid >= 0 ? " of user %" PRId64 : "", part->uid);
+        if (part->pid >= 0) {
+            html_add(html, "process %" PRId64, part->pid);
+        }
+        if (part->uid >= 0) {
+            html_add(html, " of user %" PRId64, part->uid);
+        }
         html_add(html, "%s</small>", part->holders > 1 ? " and others" : "");
         if (part->command[0] != '\0') {
             html_add(html, "<br><code><bdi>");

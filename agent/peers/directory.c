@@ -279,6 +279,7 @@ static void make_voter(struct peers *peers, const struct message_agent *name, co
     bool moved = peer->address[0] != '\0' && strcmp(peer->address, address) != 0;
     if (!peer->voter) {
         peer->link = address_leave(&peers->addresses, &peer->listens, address);
+        peer->up_ns = clock_boottime_ns(); /* from now on it has to answer renewals */
         peer->told = false;
     } else if (!there && peer->link != TRANSPORT_PEER_NONE) {
         forget(peers, peer->link);

@@ -18,6 +18,19 @@
  * with one line in agent->error. */
 int record_begin(struct agent *agent) __attribute__((warn_unused_result));
 
+/* Finds out whether the store has voted: whether the agent needs a quorum core. A voter whose
+ * removal is complete begins again with an empty store, as an observer, so it may become a voter
+ * again. A store that has promised or accepted in the register of the next record keeps what it
+ * has, because that record may have been chosen. Returns as record_begin(). */
+int record_see_votes(struct agent *agent, bool *voted) __attribute__((warn_unused_result));
+
+/* Compares the cell's rules, as configured, with those that the store has had since the agent first
+ * ran. Rules that differ are refused, except in a cell of one voter, where the configured rules
+ * replace the stored ones. The voters are no part of the comparison: those of the record count, and
+ * record_tell() reports a configuration with others. Returns as record_begin(). */
+int record_check_rules(struct agent *agent, const struct message_rules *rules)
+    __attribute__((warn_unused_result));
+
 /* Logs how [voters] should read if it differs from the record. Called at the start, and after each
  * change. */
 void record_tell(const struct agent *agent);

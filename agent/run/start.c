@@ -275,6 +275,9 @@ static void fill_quorum_config(const struct agent *agent, struct quorum_config *
     };
     config->limits.registers = registers_max(&agent->config);
     memcpy(config->voters, host->voters, sizeof(config->voters));
+    for (uint32_t i = 0; i < host->voter_count; i++) {
+        memcpy(config->addresses[i], agent->record.of[i].address, sizeof(config->addresses[i]));
+    }
     memcpy(config->store_id, agent->meta.store_id, sizeof(config->store_id));
     memcpy(config->advertise, agent->config.advertise, sizeof(config->advertise));
     snprintf(config->release, sizeof(config->release), "%s", HF_VERSION);
@@ -432,10 +435,6 @@ static void make_renewal(struct agent *agent)
                              .digest = message_voters_digest(&agent->record),
                              .from = host->agent,
                              .store_id = {agent->meta.store_id[0], agent->meta.store_id[1]}};
-    struct message_voters voters;
-    message_voters_begin(&voters, host->voters, NULL, host->voter_count);
-    header.number = voters.number;
-    header.digest = message_voters_digest(&voters);
     memcpy(config.voters, host->voters, sizeof(config.voters));
     memcpy(config.advertise, agent->config.advertise, sizeof(config.advertise));
     snprintf(config.release, sizeof(config.release), "%s", HF_VERSION);
@@ -444,49 +443,6 @@ static void make_renewal(struct agent *agent)
         quorum_header(agent->quorum, MESSAGE_RENEW, &header);
     }
     agent->renewal = renewal_init(agent->start->renewal.memory, &config, &header);
-}
-
-/* Compares the configured rules of the cell with those that the store has had since the agent first
- * ran. Rules that differ are refused, except in a cell of one voter, where the configured rules
- * replace the stored ones. The voters are no part of the comparison: those of the record count, and
- * record_tell() reports a configuration with others. */
-static int check_rules(struct agent *agent)
-{
-    struct message_rules stored;
-    char differs[256];
-    bool found = false;
-    uint64_t commit;
-    if (!store_rules(agent->store, &stored, &found)) {
-        return fail(agent, AGENT_EXIT_SOFTWARE, "%s", store_error(agent->store));
-    }
-    bool alone = agent->start->rules.voter_count == 1 && (!found || stored.voter_count == 1);
-    if (found && message_rules_digest(&stored) == message_rules_digest(&agent->start->rules)) {
-        return AGENT_EXIT_OK;
-    }
-    if (found) {
-        stored.voter_count = agent->start->rules.voter_count;
-        memcpy(stored.voters, agent->start->rules.voters, sizeof(stored.voters));
-    }
-    if (found && !alone && !agent->config.observer &&
-        message_rules_differ(&agent->start->rules, &stored, differs, sizeof(differs))) {
-        return fail(agent, AGENT_EXIT_CONFIG,
-                    "the configuration (here) is not that of the cell that %s/holdfast.db belongs "
-                    "to (there): %s",
-                    agent->config.state_dir, differs);
-    }
-    if (!found && !alone && agent->meta.commit > 1 && !agent->meta.rejoin) {
-        return fail(
-            agent, AGENT_EXIT_CONFIG,
-            "%s/holdfast.db is of a cell of one host: found %u in [voters], expected one (or an "
-            "empty state_dir)",
-            agent->config.state_dir, agent->start->rules.voter_count);
-    }
-    if (!store_begin(agent->store) || !store_put_rules(agent->store, &agent->start->rules) ||
-        !store_commit(agent->store, &commit)) {
-        return fail(agent, AGENT_EXIT_SOFTWARE, "%s", store_error(agent->store));
-    }
-    agent->meta.commit = commit;
-    return AGENT_EXIT_OK;
 }
 
 /* ---- regions ---- */
@@ -842,12 +798,12 @@ int agent_prepare(struct agent *agent)
     if (code == AGENT_EXIT_OK) {
         code = fill_host_config(agent);
     }
-    if (code == AGENT_EXIT_OK && !store_has_voted(agent->store, &agent->start->has_voted)) {
-        code = fail(agent, AGENT_EXIT_SOFTWARE, "%s", store_error(agent->store));
+    if (code == AGENT_EXIT_OK) {
+        code = record_see_votes(agent, &agent->start->has_voted);
     }
     if (code == AGENT_EXIT_OK) {
         fill_rules(agent);
-        code = check_rules(agent);
+        code = record_check_rules(agent, &agent->start->rules);
     }
     if (code == AGENT_EXIT_OK) {
         code = peers_open(agent);

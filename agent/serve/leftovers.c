@@ -2,7 +2,9 @@
  * Leftovers in /dev/shm: see serve/leftovers.h.
  *
  * Nothing here waits for a lock that a stranger can keep. Only this user can enter the folders, and
- * no client has the lease page. A region's object is only looked at by its name.
+ * no client has the lease page. A region's object is only looked at by its name. The helper process
+ * opens the folders, because a name in /dev/shm may vanish, and a look at a missing name takes the
+ * lock of /dev/shm.
  */
 #include "serve/leftovers.h"
 
@@ -47,8 +49,9 @@ struct leftover {
 };
 
 struct leftovers {
-    int listing;     /* of a look that has begun: where the list comes from; -1: none has begun */
-    bool ordered;    /* the last look ordered a removal of a region */
+    int listing; /* of a look that has begun: where the list comes from; -1: none has begun */
+    struct remover_list list; /* what has come of it */
+    bool ordered;             /* the last look ordered a removal of a region */
     bool busy;       /* too many ordered removals are not done yet, so this look orders none */
     int64_t next_ns; /* when the next look begins */
     uint32_t count;
@@ -68,6 +71,7 @@ void leftovers_destroy(struct agent *agent)
 {
     if (agent->leftovers != NULL && agent->leftovers->listing >= 0) {
         close(agent->leftovers->listing);
+        remover_list_end(&agent->leftovers->list);
     }
     free(agent->leftovers);
     agent->leftovers = NULL;
@@ -147,17 +151,12 @@ static int64_t due_of(const struct agent *agent, int folder, const struct leftov
 
 /* ---- one folder ---- */
 
-/* Opens and locks a folder of this user. Returns -1 if it is none, or an agent serves it. */
-static int open_unserved(const struct agent *agent, const char *path)
+/* Locks the folder. Returns false if it is not one of this user's agents, or an agent serves it. */
+static bool lock_unserved(const struct agent *agent, int folder)
 {
     struct stat status;
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd >= 0 && (fstat(fd, &status) != 0 || status.st_uid != agent->own ||
-                    (status.st_mode & 07777) != 0700 || flock(fd, LOCK_EX | LOCK_NB) != 0)) {
-        close(fd);
-        fd = -1;
-    }
-    return fd;
+    return fstat(folder, &status) == 0 && status.st_uid == agent->own &&
+           (status.st_mode & 07777) == 0700 && flock(folder, LOCK_EX | LOCK_NB) == 0;
 }
 
 static uint64_t bytes_of(int folder, const char *name)
@@ -223,14 +222,13 @@ static void log_removed(const char *path, uint64_t bytes)
 
 /* Looks at a folder, and removes it or a part of it if it may go. `before`: what an earlier look
  * found there; NULL: this is the first. */
-static void look_at(struct agent *agent, const char *ending, const struct leftover *before)
+static void look_at(struct agent *agent, const char *ending, int fd, const struct leftover *before)
 {
     struct leftovers *leftovers = agent->leftovers;
     char path[REMOVER_PATH_MAX];
     struct leftover seen = {.bytes = 0};
     path_of(agent, ending, path);
-    int fd = open_unserved(agent, path);
-    if (fd < 0) {
+    if (!lock_unserved(agent, fd)) {
         return;
     }
     memcpy(seen.ending, ending, strlen(ending) + 1);
@@ -243,7 +241,6 @@ static void look_at(struct agent *agent, const char *ending, const struct leftov
     } else {
         leftovers->found[leftovers->count++] = seen;
     }
-    close(fd);
 }
 
 /* ---- a look ---- */
@@ -285,7 +282,8 @@ static void look(struct agent *agent, const struct remover_list *list)
     leftovers->busy = memory_is_stuck(agent, HOST_NAMESPACES_MAX);
     for (uint32_t i = 0; i < list->count; i++) {
         if (is_other(agent, list->endings[i])) {
-            look_at(agent, list->endings[i], find(before, count, list->endings[i]));
+            look_at(agent, list->endings[i], list->folders[i],
+                    find(before, count, list->endings[i]));
         }
     }
     plan(leftovers);
@@ -303,16 +301,16 @@ static void begin(struct agent *agent)
 static bool go_on(struct agent *agent)
 {
     struct leftovers *leftovers = agent->leftovers;
-    struct remover_list list;
-    int came = remover_listed(leftovers->listing, &list);
+    int came = remover_listed(leftovers->listing, &leftovers->list);
     if (came == 0) {
         return false;
     }
     close(leftovers->listing);
     leftovers->listing = -1;
     if (came > 0) {
-        look(agent, &list);
+        look(agent, &leftovers->list);
     }
+    remover_list_end(&leftovers->list);
     return true;
 }
 

@@ -147,16 +147,14 @@ static int open_folder(struct agent *agent)
     return agent->memory->fd < 0 ? log_why_not(agent, errno) : check_folder(agent);
 }
 
-/* Returns whether the folder is still there under its name. An agent with another store may have
- * removed it after this agent had opened it (serve/leftovers.h). */
+/* Returns whether the folder still has a name. An agent with another store may have removed it
+ * after this agent had opened it (serve/leftovers.h). A folder that is removed has no links. A look
+ * at its name would take the lock of /dev/shm, which a stranger can keep, if the name is missing.
+ */
 static bool is_named(const struct agent *agent)
 {
-    char path[REMOVER_PATH_MAX];
-    struct stat named;
-    struct stat opened;
-    snprintf(path, sizeof(path), "/dev/shm%s", agent->memory->folder);
-    return fstat(agent->memory->fd, &opened) == 0 && lstat(path, &named) == 0 &&
-           opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
+    struct stat status;
+    return fstat(agent->memory->fd, &status) == 0 && status.st_nlink > 0;
 }
 
 /* Opens the folder and locks it for the life of this agent. */

@@ -106,10 +106,10 @@ type Reason struct {
 	Text    string        // the whole reason in one line, without the lock's name
 	Since   time.Duration // how long the reason has existed, or how long ago the hold ended
 	Closed  time.Duration // for how long the lock stays closed; 0: it is not closed
-	PID     int64         // the process of the first holder
-	UID     int64         // the user of the first holder, or the user that broke the hold
+	PID     int64         // the process of the first holder; of a closed lock: of the last one
+	UID     int64         // the user of that holder, or the user that broke the hold
 	Agent   string        // the agent on the host of that holder or user
-	Command string        // the command line of the first holder, maybe cut off
+	Command string        // the command line of that holder, maybe cut off
 	Holders uint64        // how many holders are known
 	Waiters uint64        // how many waiters are known
 }

@@ -39,6 +39,30 @@ struct hf_party {
     int64_t remaining_ns; /* for how long a holder's hold still counts; -1 for a waiter */
 };
 
+/* How a hold ended that did not end with a release. A later version may have more kinds. */
+enum hf_ending {
+    HF_ENDING_UNKNOWN = 0,
+    HF_ENDING_PROCESS = 1, /* its process ended, or dropped the hold without a release */
+    HF_ENDING_BROKEN = 2,  /* an administrator broke it */
+    HF_ENDING_LEASE = 3,   /* its lease_ns was over */
+    HF_ENDING_STALL = 4,   /* hf_progress was not called for its max_stall_ns */
+    HF_ENDING_SESSION = 5, /* the session of its host ended: that host vanished */
+    HF_ENDING_DAMAGE = 6,  /* an agent found invalid bytes in the memory that processes share */
+};
+
+/* The hold behind which a lock-delay keeps a lock closed, as far as it is known. A number that is
+ * not known is -1, and a text that is not known is NULL. */
+struct hf_behind {
+    const char *agent; /* the name of the agent on the hold's host */
+    int64_t pid;       /* the process, in the agent's PID namespace */
+    int64_t uid;
+    const char *command;
+    enum hf_ending ending;
+    int64_t elapsed_ns;   /* how long ago the hold ended */
+    const char *by_agent; /* HF_ENDING_BROKEN: the agent of the administrator that broke the hold */
+    int64_t by_uid;       /* HF_ENDING_BROKEN: that administrator */
+};
+
 struct hf_lock_info {
     const char *name;
     enum hf_state state;
@@ -50,6 +74,7 @@ struct hf_lock_info {
     size_t holder_count;
     const struct hf_party *const *waiters; /* waiter_count pointers, the next to be served first */
     size_t waiter_count;
+    const struct hf_behind *behind; /* NULL: the lock is not closed, or nothing is known */
 };
 
 /* Receives one lock. If it returns another value than 0, the call ends and returns that value. */

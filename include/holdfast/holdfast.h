@@ -174,8 +174,9 @@ enum hf_reason_kind {
     /* why a handle does not get the lock */
     HF_WHY_HELD,    /* agent, pid, uid, command and since_ns describe the first holder */
     HF_WHY_AWAITED, /* no holder is known, and other handles wait for the lock */
-    /* a lock-delay keeps the lock closed, for closed_ns more; since_ns: how long ago the hold ended
-     * behind which this host closed the lock */
+    /* a lock-delay keeps the lock closed, for closed_ns more; agent, pid, uid and command describe
+     * the hold behind which it is closed, as far as it is known; since_ns: how long ago that hold
+     * ended */
     HF_WHY_CLOSED,
     /* no majority of the voters answers this host; text names the voters that do not; since_ns: for
      * how long this host has had no session */
@@ -217,7 +218,8 @@ struct hf_reason {
     int64_t uid;
     uint64_t holders; /* the number of known holders */
     uint64_t waiters; /* the number of known waiters, including this handle if it waits */
-    /* the agent's name on the host of the holder, or of the user that broke the hold */
+    /* the agent's name on the host of the holder (HF_WHY_CLOSED: of the last holder), or of the
+     * user that broke the hold */
     char agent[40];
     char command[512]; /* the holder's command line, maybe cut off */
     /* the whole reason in one English line, without the lock's name; it may contain bytes of other

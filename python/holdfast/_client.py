@@ -1,9 +1,8 @@
 """The connection to this host's agent.
 
 The library frees a client in hf_disconnect(), and no other call may use the client from then on.
-So each call goes through Client._call(), which counts the running calls of each thread, and
-Client.close() waits until no other thread has one. Each thread changes only its own count, so
-there is no mutex here that a fork or a signal handler could leave locked.
+So each call goes through Client._call(), which counts the running calls (see _calls.py), and
+Client.close() waits until no other thread has one.
 
 A signal handler may close the client between two steps of a call of its own thread, and that call
 goes on afterwards. So the end of that call frees the client.
@@ -20,6 +19,7 @@ from types import TracebackType
 from typing import Any
 
 from . import _library
+from ._calls import Calls
 from ._errors import Closed, InvalidArgument, check, failure
 from ._events import Event, Listener, event_of
 from ._lock import Hold, Lock, nanoseconds
@@ -65,8 +65,7 @@ class Client:
     ) -> None:
         self._pointer: int | None = None
         self._pid = os.getpid()
-        # the number of running calls of each thread that has one
-        self._calls: dict[int, int] = {}
+        self._calls = Calls()
         # each open handle (hf_lock) with its present hold
         self._handles: dict[int, weakref.ref[Hold] | None] = {}
         self._listeners: list[Listener] = []
@@ -96,21 +95,17 @@ class Client:
 
     def _call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Calls the library. The client and its handles are not freed meanwhile."""
-        me = threading.get_ident()
-        # first the count, then the look at the pointer: close() does it the other way round
-        self._calls[me] = self._calls.get(me, 0) + 1
-        try:
-            if self._pointer is None:
-                raise Closed("the client is closed")
-            return _library.call(function, *arguments)
-        finally:
-            left = self._calls[me] - 1
-            if left > 0:
-                self._calls[me] = left
-            else:
-                del self._calls[me]
-                if self._closing is not None and self._closing[0] == me:
-                    self._disconnect(self._closing[1])
+        return self._calls.run(self._call_ended, self._call_open, function, *arguments)
+
+    def _call_open(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        if self._pointer is None:
+            raise Closed("the client is closed")
+        return _library.call(function, *arguments)
+
+    def _call_ended(self) -> None:
+        closing = self._closing
+        if closing is not None and closing[0] == threading.get_ident() and not self._calls.here():
+            self._disconnect(closing[1])
 
     def _disconnect(self, pointer: int) -> None:
         """Frees the client. No call of any thread uses it any more."""
@@ -131,17 +126,16 @@ class Client:
             listener.close()
         for wake in list(self._wakers):
             wake()
-        me = threading.get_ident()
-        while any(thread != me for thread in list(self._calls)):
+        while self._calls.elsewhere():
             for handle in list(self._handles):
                 _library.hf_cancel(handle)
             time.sleep(_CANCEL_PAUSE)
-        if me in self._calls:
+        if self._calls.here():
             # A signal handler of this thread calls close(), and the interrupted call goes on
             # afterwards. So the memory must stay until its end.
             for handle in list(self._handles):
                 _library.hf_release(handle)
-            self._closing = (me, pointer)
+            self._closing = (threading.get_ident(), pointer)
             return
         self._disconnect(pointer)
 

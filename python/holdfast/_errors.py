@@ -70,13 +70,13 @@ class Reason:
     closed: float
     """For how long the lock stays closed; 0: it is not closed."""
     pid: int | None
-    """The process of the first holder."""
+    """The process of the first holder; if the lock is closed, of the last holder."""
     uid: int | None
-    """The user of the first holder, or the user that broke the hold."""
+    """The user of that holder, or the user that broke the hold."""
     agent: str
     """The agent on the host of that holder or user."""
     command: str
-    """The command line of the first holder, maybe cut off."""
+    """The command line of that holder, maybe cut off."""
     holders: int
     waiters: int
 

@@ -9,7 +9,7 @@ A handle is in one place at any time: in Lock._idle, or in Hold._handle or Hold.
 hold. Hold._drop() and Hold.release() take it out of Hold._handle, so only one of them gets it. They
 release it, and put it into Hold._leaving. The next hold may have the handle only when no call of
 this hold uses it any more, on any thread and in any signal handler. So Hold._call() counts these
-calls, like Client._call().
+calls, like Client._call() (see _calls.py).
 """
 
 import asyncio
@@ -23,6 +23,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from . import _library
+from ._calls import Calls
 from ._errors import (
     Closed,
     Error,
@@ -274,7 +275,7 @@ class Hold:
         self.deadline_ns = 0
         self._handle: list[int] = []  # the handle, until the hold is released
         self._leaving: list[int] = []  # the handle after that, while calls still use it
-        self._calls: dict[int, int] = {}  # the number of running calls of each thread
+        self._calls = Calls()
 
     def __repr__(self) -> str:
         mode = "shared" if self.shared else "exclusive"
@@ -368,18 +369,10 @@ class Hold:
 
     def _call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Calls the function with the handle, which does not go to another hold meanwhile."""
-        me = threading.get_ident()
-        # first the count, then the look at the handle: release() does it the other way round
-        self._calls[me] = self._calls.get(me, 0) + 1
-        try:
-            return function(self._held(), *arguments)
-        finally:
-            left = self._calls[me] - 1
-            if left > 0:
-                self._calls[me] = left
-            else:
-                del self._calls[me]
-            self._give_back()
+        return self._calls.run(self._give_back, self._call_held, function, *arguments)
+
+    def _call_held(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        return function(self._held(), *arguments)
 
     def _ask(self, handle: int, function: Callable[..., Any], *arguments: Any) -> None:
         """Calls the library, and raises its error."""
@@ -404,7 +397,7 @@ class Hold:
 
     def _give_back(self) -> None:
         """Gives a handle that was released back to the lock, if no call uses it any more."""
-        if self._calls:
+        if self._calls.any():
             return
         try:
             handle = self._leaving.pop()

@@ -91,12 +91,37 @@ START_TEST(what_ended_is_printed)
 }
 END_TEST
 
-/* The coordinator does not reach one of the owners. The break must not be reported as done, and
- * names that owner. */
+/* The link between the coordinator and one of the owners is cut. The break goes through another
+ * voter. */
+START_TEST(a_break_goes_around_a_cut_link)
+{
+    network_cut(&cell.network, coordinator, hosts[1]);
+    ck_assert_int_eq(break_job("--now"), 0);
+    REQUIRE(printed(0) && printed(1), "%s", output);
+    for (unsigned i = 0; i < HOLDERS; i++) {
+        ck_assert_int_eq(actor_remaining(&holders[i], 0), 0);
+    }
+}
+END_TEST
+
+/* The link between the coordinator and one of the owners is cut, and the administrator asks on the
+ * coordinator's host. */
+START_TEST(a_break_at_the_coordinator_goes_around_a_cut_link)
+{
+    asker = coordinator;
+    network_cut(&cell.network, coordinator, hosts[1]);
+    ck_assert_int_eq(break_job("--now"), 0);
+    REQUIRE(printed(0) && printed(1), "%s", output);
+    ck_assert_int_eq(actor_remaining(&holders[1], 0), 0);
+}
+END_TEST
+
+/* No voter reaches one of the owners. The break must not be reported as done, and names that
+ * owner. */
 START_TEST(an_owner_that_was_not_reached_is_named)
 {
     char text[64];
-    network_cut(&cell.network, coordinator, hosts[1]);
+    network_isolate(&cell.network, hosts[1]);
     ck_assert_int_eq(break_job(""), 75);
     REQUIRE(printed(0) && !printed(1), "%s", output);
     snprintf(text, sizeof(text), "no answer in time from host-%c: ", 'a' + hosts[1]);
@@ -157,6 +182,8 @@ int main(void)
     TCase *tests = tcase_create("breaks");
     tcase_add_checked_fixture(tests, start, stop);
     tcase_add_test(tests, what_ended_is_printed);
+    tcase_add_test(tests, a_break_goes_around_a_cut_link);
+    tcase_add_test(tests, a_break_at_the_coordinator_goes_around_a_cut_link);
     tcase_add_test(tests, an_owner_that_was_not_reached_is_named);
     tcase_add_test(tests, an_owner_that_is_gone_does_not_hinder_for_ever);
     tcase_add_test(tests, success_means_that_no_hold_is_left);

@@ -391,11 +391,11 @@ START_TEST(a_cell_is_upgraded_and_taken_back)
     hold_and_wait();
     load_start();
     load_await(3);
-    ck_assert(!agent_logged(&agents[0], "protocol=4"));
-    roll(4, BY_TERM, copy_program());
+    ck_assert(!agent_logged(&agents[0], "protocol=5"));
+    roll(5, BY_TERM, copy_program());
     ck_assert_uint_gt(handed_over, 0);
     for (unsigned i = 0; i < HOSTS; i++) {
-        ck_assert(agent_logged(&agents[i], "protocol=4"));
+        ck_assert(agent_logged(&agents[i], "protocol=5"));
         ck_assert(agent_logged(&agents[i], "event=peer_release"));
     }
     roll(3, BY_KILL, NULL);

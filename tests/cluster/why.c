@@ -1,10 +1,13 @@
 /*
  * Three real agents on this machine's loopback are one cell. The tests check hf_why() and the exit
- * status of `holdfast lock` in four cases: another host holds the lock; the lock is closed for a
- * dead holder's lock-delay; two of the three voters are gone; two have just been stopped.
+ * status of `holdfast lock` in five cases: another host holds the lock; the lock is closed for the
+ * lock-delay of a dead holder on another host; it is closed for the lock-delay of a whole host that
+ * vanished; two of the three voters are gone; two have just been stopped. Both cases of a
+ * lock-delay also run with a host-a that speaks an earlier version of the messages between agents.
  */
 #include "../suite_main.h"
 #include "actor.h"
+#include "proto/wire.h"
 #include "require.h"
 
 #include <pwd.h>
@@ -22,7 +25,8 @@ static hf_client *client;   /* on host-b */
 static hf_lock *lock;
 static char line[2048]; /* the last line that `holdfast lock` wrote to stderr */
 
-static void start(void)
+/* Starts the cell. protocol: the newest version of the messages that host-a speaks. */
+static void start_with(unsigned protocol)
 {
     unsigned ports[HOSTS];
     char text[512];
@@ -30,10 +34,10 @@ static void start(void)
     for (int i = 0; i < HOSTS; i++) {
         snprintf(text, sizeof(text),
                  "[agent]\nname = host-%c\ncell = why\nstate_dir = %%D/state\n"
-                 "socket = %%D/agent.sock\n[cell]\nsession_ttl = 5s\n"
+                 "socket = %%D/agent.sock\n[cell]\nsession_ttl = 5s\nprotocol = %u\n"
                  "[voters]\nhost-a = tcp://127.0.0.1:%u\nhost-b = tcp://127.0.0.1:%u\n"
                  "host-c = tcp://127.0.0.1:%u\n",
-                 'a' + i, ports[0], ports[1], ports[2]);
+                 'a' + i, i == 0 ? protocol : WIRE_VERSION, ports[0], ports[1], ports[2]);
         agent_create(&agents[i], text);
         agent_launch(&agents[i]);
     }
@@ -45,6 +49,21 @@ static void start(void)
     options.socket = agents[1].socket;
     ck_assert_int_eq(hf_connect(&options, &client), 0);
     ck_assert_int_eq(hf_open(client, "job", NULL, &lock), 0);
+}
+
+static void start(void)
+{
+    start_with(WIRE_VERSION);
+}
+
+static void start_first_version(void)
+{
+    start_with(3);
+}
+
+static void start_second_version(void)
+{
+    start_with(4);
 }
 
 static void stop(void)
@@ -71,12 +90,12 @@ static struct hf_reason await_kind(enum hf_reason_kind kind)
     return reason;
 }
 
-/* Runs `holdfast lock` on host-b. Returns its exit status. */
-static int run_lock_of(const char *name, const char *options)
+/* Runs `holdfast` on a host. Its output is in `line`. Returns its exit status. */
+static int run_on(int host, const char *words)
 {
     char command[512];
-    snprintf(command, sizeof(command), "exec %s -s %s lock %s %s -- true 2>&1",
-             binary_path("holdfast"), agents[1].socket, options, name);
+    snprintf(command, sizeof(command), "exec %s -s %s %s 2>&1", binary_path("holdfast"),
+             agents[host].socket, words);
     FILE *pipe = popen(command, "r");
     ck_assert_ptr_nonnull(pipe);
     line[fread(line, 1, sizeof(line) - 1, pipe)] = '\0';
@@ -85,21 +104,28 @@ static int run_lock_of(const char *name, const char *options)
     return WEXITSTATUS(status);
 }
 
+/* Runs `holdfast lock` on host-b. Returns its exit status. */
+static int run_lock_of(const char *name, const char *options)
+{
+    char words[128];
+    snprintf(words, sizeof(words), "lock %s %s -- true", options, name);
+    return run_on(1, words);
+}
+
 static int run_lock(const char *options)
 {
     return run_lock_of("job", options);
 }
 
-/* Runs `holdfast show` on host-b. Its output is in `line`. */
-static void run_show(void)
+/* Waits until what `holdfast` prints on the host contains the text. */
+static void await_print(int host, const char *words, const char *text)
 {
-    char command[512];
-    snprintf(command, sizeof(command), "exec %s -s %s show job 2>&1", binary_path("holdfast"),
-             agents[1].socket);
-    FILE *pipe = popen(command, "r");
-    ck_assert_ptr_nonnull(pipe);
-    line[fread(line, 1, sizeof(line) - 1, pipe)] = '\0';
-    ck_assert_int_eq(pclose(pipe), 0);
+    int64_t end_ns = boottime_now() + GUARD_MS * MS;
+    do {
+        REQUIRE(boottime_now() < end_ns, "%s: no \"%s\" in: %s", words, text, line);
+        sleep_ms(10);
+        (void)run_on(host, words);
+    } while (strstr(line, text) == NULL);
 }
 
 static void take_on_host_a(void)
@@ -131,22 +157,147 @@ START_TEST(held_on_another_host)
     }
     snprintf(found, sizeof(found), " of user %s (", user);
     ck_assert_msg(strstr(line, found) != NULL, "%s: %s", found, line);
-    run_show();
+    ck_assert_int_eq(run_on(1, "show job"), 0);
     snprintf(found, sizeof(found), ", user %s, agent host-a", user);
     ck_assert_msg(strstr(line, found) != NULL, "%s: %s", found, line);
 }
 END_TEST
 
-START_TEST(closed_behind_a_dead_holder)
+/* Waits until the reason is that the lock is closed behind the actor's process on host-a, for 20 s
+ * at most, which a coordinator counts long. known: host-a reports which process that was. */
+static struct hf_reason await_behind(bool known)
 {
+    struct hf_reason reason;
+    do {
+        reason = await_kind(HF_WHY_CLOSED);
+        ck_assert_int_gt(reason.closed_ns, 0);
+        ck_assert_int_le(reason.closed_ns, 22000 * MS);
+        ck_assert_str_eq(reason.agent, "host-a");
+    } while (known && reason.pid < 0);
+    ck_assert_int_eq(reason.pid, known ? holder.pid : -1);
+    ck_assert_int_eq(reason.uid, known ? (int64_t)getuid() : -1);
+    ck_assert_int_eq(reason.command[0] != '\0', known);
+    return reason;
+}
+
+/* The waiter is on host-b, and the listings on host-b and on host-c, where nobody waits. */
+static void dead_holder(bool known)
+{
+    char text[128];
+    char last[128];
+    char json[128];
+    snprintf(text, sizeof(text), "(lock-delay): %s",
+             known ? "the process that held it ended, "
+                   : "its last holder vanished, or its hold was ended; ");
     take_on_host_a();
+    if (known) {
+        snprintf(last, sizeof(last), " ago; last holder on host-a: process %lld of user ",
+                 (long long)holder.pid);
+        snprintf(json, sizeof(json), "\"agent\":\"host-a\",\"pid\":%lld,\"uid\":%d,\"command\":\"",
+                 (long long)holder.pid, (int)getuid());
+    } else {
+        snprintf(last, sizeof(last), "; last holder on host-a");
+        snprintf(json, sizeof(json), "\"agent\":\"host-a\",\"pid\":null,\"uid\":null,");
+    }
     (void)await_kind(HF_WHY_HELD);
     ck_assert_int_eq(kill(holder.pid, SIGKILL), 0);
-    struct hf_reason reason = await_kind(HF_WHY_CLOSED);
-    ck_assert_int_gt(reason.closed_ns, 0);
-    ck_assert_int_le(reason.closed_ns, 20000 * MS);
+    struct hf_reason reason = await_behind(known);
+    ck_assert_int_eq(reason.since_ns >= 0, known);
+    ck_assert_msg(strstr(reason.text, text) && strstr(reason.text, last), "%s", reason.text);
     ck_assert_int_eq(run_lock("--wait 100ms"), 75);
-    REQUIRE(strstr(line, ": closed for another ") != NULL, "%s", line);
+    REQUIRE(strstr(line, ": closed for another ") && strstr(line, last), "%s", line);
+    ck_assert_int_eq(run_lock("--no-wait"), 75);
+    REQUIRE(strstr(line, ": closed for another ") && strstr(line, last), "%s", line);
+    ck_assert_int_eq(run_lock("--json --wait 2s"), 75);
+    const char *waiting = strstr(line, "\"event\":\"waiting\"");
+    REQUIRE(waiting != NULL && strstr(waiting, json) != NULL, "%s: %s", json, line);
+    for (int host = 1; host < HOSTS; host++) {
+        await_print(host, "ls", "(host-a)");
+        REQUIRE(strstr(line, "closed 1") != NULL, "%s", line);
+        await_print(host, "show --json job", known ? "\"reason\":\"process\"" : "\"behind\":{");
+        REQUIRE(strstr(line, json) != NULL, "%s", line);
+    }
+}
+
+START_TEST(closed_behind_a_dead_holder)
+{
+    dead_holder(true);
+}
+END_TEST
+
+START_TEST(closed_behind_a_dead_holder_of_an_earlier_version)
+{
+    dead_holder(false);
+}
+END_TEST
+
+/* The agent of host-a and the holder are gone. So a coordinator counts the lock-delay, once the
+ * session of host-a has ended, and tells it to the host of the waiter. */
+START_TEST(closed_behind_a_vanished_host)
+{
+    struct actor waiter;
+    char text[128];
+    take_on_host_a();
+    (void)await_kind(HF_WHY_HELD);
+    actor_ready(&waiter, agents[1].socket);
+    ck_assert_int_eq(actor_open(&waiter, 0, "job", 20000), 0);
+    actor_wait(&waiter, 0, HF_EXCLUSIVE);
+    int64_t gone_ns = boottime_now();
+    agent_kill(&agents[0]);
+    ck_assert_int_eq(kill(holder.pid, SIGKILL), 0);
+    struct hf_reason reason = await_behind(true);
+    ck_assert_int_eq(reason.since_ns, -1);
+    REQUIRE(boottime_now() - gone_ns + reason.closed_ns > 20000 * MS, "only %lld ms: %s",
+            (long long)(reason.closed_ns / MS), reason.text);
+    snprintf(text, sizeof(text),
+             ": the session of host-a, which had it, ended; last known holder on host-a: process "
+             "%lld of ",
+             (long long)holder.pid);
+    ck_assert_msg(strstr(reason.text, text) != NULL, "%s", reason.text);
+    /* gossip brings it to a host where nobody waits */
+    await_print(2, "ls", "(host-a)");
+    await_print(2, "show job", "the session of its host ended");
+    ck_assert_int_eq(run_on(2, "lock --no-wait job -- true"), 75);
+    ck_assert_msg(strstr(line, text) != NULL, "%s", line);
+    /* a coordinator tells it to a host that only tries, too */
+    actor_end(&waiter);
+    ck_assert_int_eq(run_on(2, "lock --no-wait job -- true"), 75);
+    ck_assert_msg(strstr(line, text) != NULL, "%s", line);
+}
+END_TEST
+
+/* The time that is left runs down, and when it is over, the waiter has the lock, and nothing says
+ * that it is closed. */
+START_TEST(the_waiter_is_told_until_it_has_the_lock)
+{
+    struct actor waiter;
+    struct actor_reply reply;
+    ck_assert_int_eq(actor_open(&holder, 0, "job", 3000), 0);
+    ck_assert_int_eq(actor_acquire(&holder, 0, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
+    (void)await_kind(HF_WHY_HELD);
+    actor_ready(&waiter, agents[1].socket);
+    ck_assert_int_eq(actor_open(&waiter, 0, "job", 1000), 0);
+    actor_wait(&waiter, 0, HF_EXCLUSIVE);
+    agent_kill(&agents[0]);
+    ck_assert_int_eq(kill(holder.pid, SIGKILL), 0);
+    struct hf_reason reason = await_behind(true);
+    int64_t open_ns = boottime_now() + reason.closed_ns;
+    while (!actor_receive(&waiter, &reply, 50)) {
+        ck_assert_int_eq(hf_why(lock, &reason), 0);
+        /* a note may come later than the coordinator wrote it, never earlier */
+        REQUIRE(reason.kind != HF_WHY_CLOSED ||
+                    boottime_now() + reason.closed_ns < open_ns + 1000 * MS,
+                "%s", reason.text);
+    }
+    ck_assert_int_eq(reply.result, 0);
+    REQUIRE(boottime_now() > open_ns - 500 * MS, "the lock opened too early");
+    ck_assert_int_eq(hf_why(lock, &reason), 0);
+    REQUIRE(reason.kind == HF_WHY_HELD && strcmp(reason.agent, "host-b") == 0, "%s", reason.text);
+    for (int host = 1; host < HOSTS; host++) {
+        await_print(host, "show job", "agent host-b");
+        REQUIRE(strstr(line, "\nclosed ") == NULL && strstr(line, "\nbehind ") == NULL, "%s", line);
+    }
+    actor_end(&waiter);
 }
 END_TEST
 
@@ -200,8 +351,24 @@ int main(void)
     tcase_add_checked_fixture(tests, start, stop);
     tcase_add_test(tests, held_on_another_host);
     tcase_add_test(tests, closed_behind_a_dead_holder);
+    tcase_add_test(tests, closed_behind_a_vanished_host);
+    tcase_add_test(tests, the_waiter_is_told_until_it_has_the_lock);
     tcase_add_test(tests, two_of_three_voters_gone);
     tcase_add_test(tests, two_of_three_voters_stopped_just_now);
     tcase_add_test(tests, agent_killed);
-    return suite_main("why", tests);
+    TCase *first = tcase_create("with version 3");
+    tcase_set_timeout(first, 120);
+    tcase_add_checked_fixture(first, start_first_version, stop);
+    tcase_add_test(first, closed_behind_a_dead_holder_of_an_earlier_version);
+    tcase_add_test(first, closed_behind_a_vanished_host);
+    TCase *second = tcase_create("with version 4");
+    tcase_set_timeout(second, 120);
+    tcase_add_checked_fixture(second, start_second_version, stop);
+    tcase_add_test(second, closed_behind_a_dead_holder_of_an_earlier_version);
+    tcase_add_test(second, closed_behind_a_vanished_host);
+    Suite *suite = suite_create("why");
+    suite_add_tcase(suite, tests);
+    suite_add_tcase(suite, first);
+    suite_add_tcase(suite, second);
+    return suite_run(suite);
 }

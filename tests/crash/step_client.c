@@ -10,8 +10,8 @@
  * A first run of each scenario finds its kill points (step.h). By default these are all
  * instructions of the program's own text (libholdfast, the lock word's protocol and the test's few
  * lines), each at its first execution in a call of its function. So only the first round of a loop
- * has kill points, for example when the victim spins or scans a queue. A run takes every second
- * point, from the first or from the second, which differs from run to run.
+ * has kill points, for example when the victim spins or scans a queue. A run takes every fourth
+ * point, and begins with one of the first four, which differs from run to run.
  *
  * A bystander may hold the lock when the victim stops at the point. At every second point that a
  * run takes, the bystander releases before the kill, so that the lock may be handed to a process
@@ -365,7 +365,7 @@ static void run_scenario(const struct scenario *scenario, int64_t lock_delay_ms,
     if (points != 0 && work.points.count > points) {
         work.stride = work.points.count / points;
     } else if (points == 0 && !test_is_deep()) {
-        work.stride = 2;
+        work.stride = 4;
     }
     uint64_t random = (uint64_t)(boottime_now() / MS);
     work.begin = random % work.stride;

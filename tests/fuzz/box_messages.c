@@ -455,6 +455,7 @@ static void refuse(const struct message *asked, struct message *out)
     refused.epoch = asked->kind == MESSAGE_BREAK ? 0 : draw_epoch();
     if (draw_bool(&box->draw)) {
         refused.owner = box_draw_agent();
+        refused.closed_ms = draw_bool(&box->draw) ? draw_byte(&box->draw) * 1000u : 0;
     }
     out->as.refused = refused;
 }

@@ -35,6 +35,7 @@ static void check_page(struct hfi_listed_cursor *cursor, const struct hfi_frame 
     static uint8_t again[HFI_FRAME_MAX];
     struct hfi_listed_builder builder;
     struct hfi_lock_frame lock;
+    struct hfi_behind_frame behind;
     uint32_t locks = 0;
 
     hfi_listed_begin(&builder, again, sizeof again, frame->request);
@@ -51,6 +52,12 @@ static void check_page(struct hfi_listed_cursor *cursor, const struct hfi_frame 
             count++;
         }
         HF_CHECK(count == lock.holder_count + lock.waiter_count);
+        if (hfi_listed_behind(cursor, &behind)) {
+            check_inside(behind.agent, bytes, size);
+            check_inside(behind.command, bytes, size);
+            check_inside(behind.by_agent, bytes, size);
+            lock.behind = &behind;
+        }
         /* only a full page may not fit again, because the builder's array head may be two bytes
          * longer */
         HF_CHECK(hfi_listed_add(&builder, &lock, parties) || size > HFI_FRAME_MAX - 4);

@@ -48,7 +48,11 @@ end_idle:
 #endif
     :: atomic { (word & CLOSED) -> word = word & ~CLOSED; delay = 0; look = 1 } /* hfi_open() */
        if
+#ifdef POLLED
+       :: atomic { (word & HOLDER) -> slot_woken = 1; goto ATTEND }
+#else
        :: atomic { (word & HOLDER) -> slot_woken = 1 }
+#endif
        :: atomic { !(word & HOLDER) -> ret = 1; goto SERVE }
        fi
 #endif
@@ -65,6 +69,9 @@ end_idle:
     :: atomic { bell -> bell = 0;
                 if
                 :: recalled -> look = 1
+#ifdef POLLED
+                   ; goto ATTEND
+#endif
                 :: else -> ret = 1; goto SERVE
                 fi }
     :: atomic {
@@ -79,6 +86,28 @@ end_idle:
        }
     fi;
     goto IDLE;
+
+#ifdef POLLED
+ATTEND: /* polled_attend(), hfi_polled_may_go_on() */
+    do
+    :: atomic { k <= N -> value = cell[k] }
+       atomic {
+        seen = word;
+        if
+        :: (value & POLLS) && COUNTS(value) &&
+           ((seen & HOLDER) == k ||
+            ((value & SHARED) && USABLE(seen, 1) &&
+             (!(seen & WAITERS) || admit >= TICKET_OF(value)))) -> poked[k] = 1
+        :: else
+        fi;
+        seen = 0; value = 0; k++
+       }
+    :: atomic { k > N -> k = 1; break }
+    od;
+    goto IDLE;
+#else
+#define ATTEND IDLE
+#endif
 
 #if KILLS
 DEATH:
@@ -198,7 +227,7 @@ BURIED:
 #endif
         who = 0
     }
-    goto IDLE;
+    goto ATTEND;
 #endif
 
 #if REBIRTHS
@@ -246,7 +275,7 @@ RETRACT: /* hfi_retract() */
 #include "handover.pml"
 
         if
-        :: ret == 1 -> ret = 0; goto IDLE
+        :: ret == 1 -> ret = 0; goto ATTEND
 #if KILLS
         :: ret == 2 -> ret = 0; goto EVICT
         :: ret == 3 -> ret = 0; goto ROUSE

@@ -1,6 +1,29 @@
 /* A client: it takes, waits, gives up, holds and releases, once or twice. It may be killed between
  * any two steps. */
 
+/* hfi_reader_left(). It rings if the writer is polled, because no thread sleeps for that one. */
+#define WAKE_OF_READER() \
+    ps = word & HOLDER; \
+    if \
+    :: ps && (word & RECALL) -> slot_woken = 1; bell = 1 \
+    :: ps && !(word & RECALL) -> slot_woken = 1 \
+    :: !ps && (word & RECALL) -> bell = 1 \
+    :: else \
+    fi
+#if defined(POLLED) && !defined(BREAK_POLLED_READER_DOES_NOT_RING)
+#define READER_LEFT() \
+    atomic { WAKE_OF_READER() } \
+    atomic { \
+        if \
+        :: ps >= 1 && ps <= N && COUNTS(cell[ps]) && (cell[ps] & POLLS) -> bell = 1 \
+        :: else \
+        fi; \
+        ps = 0 \
+    }
+#else
+#define READER_LEFT() atomic { WAKE_OF_READER(); ps = 0 }
+#endif
+
 #define SELF_NAMED(w) (((w) & HOLDER) == me)
 
 proctype client(byte me) {
@@ -21,6 +44,9 @@ ROUND:
         sv = 0; seen = 0; first = 0; place = 0; patient = 0; shared = 0; ret = 0;
         readers = 0;
         woken[me] = 0;
+#ifdef POLLED
+        poked[me] = 0; /* a POKE too many costs one look that leads to nothing */
+#endif
         if
         :: rounds == 0 -> goto FINISHED
         :: rounds -> rounds--
@@ -96,7 +122,11 @@ ROUND:
 
     /* queue_join() */
 JOIN:
-    atomic { ticket_next++; place = (ticket_next - 1) * TICKET | (shared -> SHARED : 0) }
+    atomic { ticket_next++; place = (ticket_next - 1) * TICKET | (shared -> SHARED : 0)
+#ifdef POLLED
+             ; place = place | (IS_POLLED(me) -> POLLS : 0)
+#endif
+    }
     atomic { /* the exchange of the cell */
         seen = cell[me];
         cell[me] = place | JOINING;
@@ -169,9 +199,14 @@ WAIT_ONCE: /* wait_once(), also of a shared wait; `seen` becomes what keeps the 
     :: atomic { seen -> seen = 0; bell = 1 }
     :: atomic { !seen -> skip }
     fi;
-    /* the client sleeps */
+    /* the client sleeps, or its polled wait ends its step */
     if
+#ifdef POLLED
+    :: atomic { IS_POLLED(me) && poked[me] -> poked[me] = 0 }
+    :: atomic { !IS_POLLED(me) && woken[me] -> skip }
+#else
     :: atomic { woken[me] -> skip }
+#endif
     :: atomic { !patient -> goto LEAVE }
     fi;
 WAIT_AGAIN:
@@ -211,7 +246,12 @@ DRAIN:
     goto RELEASE_HELD;
 DRAIN_SLEEP:
     if
+#ifdef POLLED
+    :: atomic { IS_POLLED(me) && poked[me] -> poked[me] = 0; first = 0; goto WAIT }
+    :: atomic { !IS_POLLED(me) && slot_woken -> goto DRAIN }
+#else
     :: atomic { slot_woken -> goto DRAIN }
+#endif
     :: atomic { !patient -> first = 0; goto LEAVE }
     fi;
 
@@ -312,14 +352,7 @@ ENTERED:
     fi;
 BACK_OUT:
     atomic { reader[me] = 0 }
-    atomic {
-        if
-        :: (word & HOLDER) && (word & RECALL) -> slot_woken = 1; bell = 1
-        :: (word & HOLDER) && !(word & RECALL) -> slot_woken = 1
-        :: !(word & HOLDER) && (word & RECALL) -> bell = 1
-        :: else
-        fi
-    }
+    READER_LEFT();
 NOT_SHARED:
     atomic {
         if
@@ -340,16 +373,16 @@ SERVED_SHARED:
 
 HOLD_SHARED: /* hfi_release_shared() */
     atomic { assert(reader[me]); reader[me] = 0; hold[me] = 0 }
+#ifndef BREAK_RULE_6_READER_DOES_NOT_WAKE
+    READER_LEFT();
+#else
     atomic {
         if
-#ifndef BREAK_RULE_6_READER_DOES_NOT_WAKE
-        :: (word & HOLDER) && (word & RECALL) -> slot_woken = 1; bell = 1
-        :: (word & HOLDER) && !(word & RECALL) -> slot_woken = 1
-#endif
         :: !(word & HOLDER) && (word & RECALL) -> bell = 1
         :: else
         fi
     }
+#endif
     goto ROUND;
 #else
 WAIT_SHARED:
@@ -373,6 +406,9 @@ HOLD_SHARED:
     atomic { /* a killed client's private variables are reset */
         sv = 0; nx = 0; ps = 0; pv = 0; k = 1; serving = 0; handed = 0; rh = 0; rt = 0;
         ret = 0; patient = 0; shared = 0; readers = 0; place = 0; seen = 0; first = 0;
+#ifdef POLLED
+        polled = 0; raised = 0; poked[me] = 0;
+#endif
         NOT_EARLY();
         rounds = 1; down[me] = 1
     }

@@ -135,6 +135,14 @@ HAND: /* hand_to() (rule 5), from RELEASE or from SERVE */
 #endif
 HAND_WAKE:
     atomic { woken[ps] = 1 }
+#if defined(POLLED) && !defined(BREAK_POLLED_HAND_OVER_DOES_NOT_RING)
+    atomic {
+        if
+        :: (pv & POLLS) && ps != me -> bell = 1
+        :: else
+        fi
+    }
+#endif
 HAND_END:
     atomic {
         if
@@ -218,11 +226,18 @@ ADMIT: /* admit_readers() (rule 8): finds the writer after the run of readers, a
         :: COUNTS(cell[k]) && (cell[k] & SHARED) &&
            TICKET_OF(cell[k]) < sv && (!ps || TICKET_OF(cell[k]) < TICKET_OF(pv)) ->
             nx = TICKET_OF(cell[k])
+#ifdef POLLED
+            ; polled = polled || ((cell[k] & POLLS) && k != me)
+#endif
         :: else -> nx = 0; k++
         fi
        }
        if
-       :: atomic { nx && admit < nx -> admit = nx } /* the swap that raises `admit` */
+       :: atomic { nx && admit < nx -> admit = nx
+#ifdef POLLED
+                ; raised = 1
+#endif
+       } /* the swap that raises `admit` */
        :: else
        fi;
        if
@@ -230,6 +245,19 @@ ADMIT: /* admit_readers() (rule 8): finds the writer after the run of readers, a
        :: else
        fi
     od;
+#ifdef POLLED
+    atomic {
+        if
+#if defined(BREAK_POLLED_ADMISSION_DOES_NOT_RING)
+        :: 0 -> bell = 1
+#else
+        :: polled && (raised || me != AGENT) -> bell = 1
+#endif
+        :: else
+        fi;
+        polled = 0; raised = 0
+    }
+#endif
 
     atomic {
         skip;

@@ -21,7 +21,10 @@
  *   - No client sleeps for ever: in the only end state all are done and every hold is released.
  *   - At the end the word is free and open, and no ticket is left.
  *
- * -D varies N (clients), TWICE, GIVES_UP, READERS, KILLS, REBIRTHS, RECALLS, UNDO and TOKENS.
+ * A polled client (POLLED) never sleeps in the region: it goes on when the agent pokes it.
+ *
+ * -D varies N (clients), TWICE, GIVES_UP, READERS, KILLS, REBIRTHS, RECALLS, UNDO, TOKENS and
+ * POLLED (bit i: client i is polled).
  * -DBREAK_... leaves out a step that the rules require. mutants/ lists these, and spin must find
  * each. run.sh is the driver.
  */
@@ -66,8 +69,15 @@
 #define LEFT 4
 #define PASSED 8
 #define SHARED 16
+#ifdef POLLED
+#define POLLS 32
+#define TICKET 64
+#define TICKET_OF(c) ((c) >> 6)
+#define IS_POLLED(i) ((POLLED & (1 << (i))) != 0)
+#else
 #define TICKET 32
 #define TICKET_OF(c) ((c) >> 5)
+#endif
 #define COUNTS(c) ((c) & (JOINING | WAITING))
 
 /* What keeps a client from taking the word: obstacle(). */
@@ -84,6 +94,9 @@ byte record[AGENT + 1]; /* hfi_holder.handing_to */
 bool woken[AGENT + 1];  /* hfi_seat.wake has changed since its sleeper last read it */
 bool slot_woken;        /* the same for hfi_slot.wake, on which only the draining writer sleeps */
 bool bell;
+#ifdef POLLED
+bool poked[AGENT + 1]; /* the agent has sent the client a POKE */
+#endif
 byte ticket_next = 1;
 byte admit;
 byte handovers;
@@ -171,7 +184,13 @@ byte early[AGENT + 1]; /* for each scanner: which clients were WAITING when its 
 
 /* Private variables of each actor. They are reset after each procedure, so that equal states
  * merge. */
+#ifdef POLLED
+#define POLLED_LOCALS bool polled; bool raised;
+#else
+#define POLLED_LOCALS
+#endif
 #define LOCALS \
+    POLLED_LOCALS \
     short sv; short nx; byte ps; short pv; byte k = 1; bool serving; byte handed; byte rh; \
     short rt; byte ret
 

@@ -28,6 +28,10 @@ dead-reader|      | -DN=2 -DREADERS=1 -DREADERS_ONLY_READ -DKILLS=1 -DVICTIM=1 -
 recall     |      | -DN=2 -DRECALLS=1 -DGIVES_UP=2
 recall-readers-deep|deep | -DN=2 -DREADERS=1 -DREADERS_ONLY_READ -DRECALLS=1 -DGIVES_UP=0
 tokens     |      | -DN=2 -DTOKENS=2
+polled     |      | -DN=2 -DPOLLED=6 -DTWICE=4 -DGIVES_UP=4
+polled-readers|   | -DN=2 -DPOLLED=6 -DREADERS=1 -DREADERS_ONLY_READ -DGIVES_UP=4
+polled-death|     | -DN=2 -DPOLLED=4 -DKILLS=1 -DVICTIM=1 -DGIVES_UP=0
+polled-recall|    | -DN=2 -DPOLLED=6 -DRECALLS=1 -DGIVES_UP=0
 queue-deep |deep  | -DN=3 -DUNDO
 twice-deep |deep  | -DN=2 -DTWICE=6 -DKILLS=1
 death-deep |deep  | -DN=3 -DKILLS=1 -DVICTIM=1 -DGIVES_UP=4

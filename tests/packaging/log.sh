@@ -30,7 +30,7 @@ section() {
 # log line begins with it.
 in_code=$(
     {
-        find agent -name '*.c' ! -name 'config.c' ! -path 'agent/io/store/[mrs]*.c' ! -name 'message.c' \
+        find agent -name '*.c' ! -name 'config.c' ! -path 'agent/io/store/[mrsv]*.c' ! -name 'message.c' \
             ! -name 'sandbox.c' ! -name 'facts.c' ! -name 'metrics.c' ! -name 'judgement.c' -print0 |
             xargs -0 grep -hoE '(.{0,8})"[a-z]+(_[a-z]+)+"' |
             grep -vE '(line|text|"), "[a-z_]+"$' | grep -oE '[a-z]+(_[a-z]+)+"$' || true

@@ -28,6 +28,7 @@ BINFMT=/proc/sys/fs/binfmt_misc
 # The path at which the tests see the tree. Other users can read it: some tests run agents as other
 # users.
 SEEN=/opt/holdfast-arm64
+LOCK=/run/lock/holdfast-arm64
 
 # The tests that qemu's user mode cannot run (regular expressions), and the reason.
 declare -A UNABLE=(
@@ -36,15 +37,15 @@ declare -A UNABLE=(
 
 # Parts that tests leave out by themselves when they notice the emulation.
 PARTS=(
-    "lib_calls, lib_failure, lib_rings, cluster_traps, cluster_exclusion: what the child of a fork is told: qemu \
-takes MADV_WIPEONFORK and does nothing"
+    "lib_calls, lib_failure, lib_rings, lib_starts, cluster_traps, cluster_exclusion: what the child of \
+a fork is told: qemu takes MADV_WIPEONFORK and does nothing"
     "region_file: holes that are filled: qemu takes MADV_POPULATE_WRITE and does nothing"
     "cli_lock: orphans that are waited for, and signals that the command is started to ignore: qemu \
 refuses PR_SET_CHILD_SUBREAPER, and forgets such signals when a program starts"
     "cluster_hostile, cluster_borrowed: descriptors that a client sends unasked: qemu leaves them open"
     "cluster_closer: the process that closes them: qemu refuses PR_SET_CHILD_SUBREAPER"
     "cluster_guard_deaths: qemu refuses PR_SET_CHILD_SUBREAPER"
-    "cluster_rings: how much processor time an agent takes: the emulator's is in it"
+    "cluster_rings, cluster_costly: how much processor time an agent takes: the emulator's is in it"
     "cluster_sleepers: costly wakes: qemu has no futex_waitv"
     "cluster_planted: an agent that is killed while it starts: qemu refuses filters of system calls"
     "cluster_cell_abuse: how much memory agents have: the code that qemu makes of them is in it"
@@ -154,8 +155,9 @@ binfmt_tell() {
 test_all() {
     local name part unable='' status=0
     for name in "${!UNABLE[@]}"; do unable+="${unable:+|}^$name\$"; done
-    # One run at a time, because a run that ends removes the interpreter and $SEEN.
-    exec 9>"$CACHE/arm64.lock"
+    # One run at a time on this machine, whatever its cache is, because a run that ends removes the
+    # interpreter and $SEEN.
+    exec 9>"$LOCK"
     flock -n 9 || { echo "waiting for another run to end" && flock 9; }
     binfmt_tell
     # qemu prefers a file of the tree to the machine's: with an empty /proc there, no process would
@@ -175,6 +177,9 @@ test_all() {
 }
 
 main() {
+    case ${1:-} in
+    -h | --help) sed -n '2,/^$/s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" && return ;;
+    esac
     [[ $(id -u) == 0 ]] || die "needs root: debootstrap, and to tell the kernel what runs arm64"
     [[ -n $EMULATOR ]] || die "needs qemu-user-static"
     tree_make

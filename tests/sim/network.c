@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "proto/check.h"
+#include "proto/gossip.h"
 #include "proto/wire.h"
 #include "sim.h"
 
@@ -185,6 +186,8 @@ static void forget_newer(struct message *message, uint32_t version)
         breaking->user = 0;
         breaking->counts = false;
         breaking->meant = (struct message_order){0, 0};
+    } else if (version < 4 && message->kind == MESSAGE_REFUSED) {
+        message->as.refused.closed_ms = 0;
     } else if (version < 4 && message->kind == MESSAGE_BROKEN) {
         /* not by a struct message_outcome, whose padding has the newer fields */
         size_t newer = offsetof(struct message_broken, part);
@@ -262,9 +265,14 @@ void net_send_gossip(uint32_t from, uint32_t to, const void *bytes, size_t size)
     struct wire_writer writer;
     const unsigned char *arrives = NULL;
     size_t arrives_size = 0;
+    static unsigned char narrow[GOSSIP_PACKET_MAX];
     message_zero(&none);
     begin_packet(&writer, from, to, &none);
     HF_CHECK(wire_add_gossip(&writer, bytes, size));
+    if (version_between(from, to) < WIRE_VERSION_GROWN) {
+        size = gossip_narrow(bytes, size, narrow);
+        bytes = narrow;
+    }
     if (read_packet(wire_end(&writer), &ignored, &arrives, &arrives_size) != WIRE_GOSSIP ||
         arrives_size != size || memcmp(arrives, bytes, size) != 0) {
         sim_fail("gossip of host %u arrives as something else", from);

@@ -19,6 +19,12 @@
  *   release=E       hf_release fails with error E
  *   session=N       the enum hf_session_state
  *   voters=S        one voter for each letter: up, down, refused; else two, one of them refused
+ *   member=S        what hf_member answers, one letter for each call; the last one for all later
+ *                   calls: l learns, d decides, h chosen, c complete, t no voter answers, A to N
+ *                   refused for enum hf_member_reason 1 to 14, about the agent "x", x not allowed.
+ *                   With c the voters are as the change makes them. The voters of `voters` have
+ *                   addresses, tcp://10.0.0.1:7411 and so on
+ *   unsettled=N     the fact voters_complete is 0 in the first N calls of hf_facts
  *   facts=E         hf_facts fails with error E
  *   KEY=N           the fact KEY has the value N; also SUBJECT.KEY=N
  *   KEY.text=TEXT   the fact KEY has that text; without it, the fact votes has the text "refused"
@@ -28,6 +34,8 @@
  *   away=N          the first N calls of hf_list fail with HF_ENOAGENT
  *   stuck=N         after N calls hf_list never returns, as with an agent that does not answer
  *   empty           there is nothing to list
+ *   behind=N        the closed locks are closed behind a hold that ended as enum hf_ending N says;
+ *                   100: nothing but the host is known
  *   more            two more locks: one is free, one is awaited and has long names
  *   log=PATH        every call is appended to that file, one in each line
  *
@@ -478,12 +486,27 @@ static const struct hf_party *const patient_list[] = {&patient[0]};
 static const struct hf_party *const waiter_list[] = {&waiters[0], &waiters[1]};
 static const struct hf_party *const long_queue[] = {&waiters[0], &waiters[1], &waiters[0]};
 static const struct hf_lock_info infos[] = {
-    {"a", HF_STATE_EXCLUSIVE, 0, "dev", 0, holder_list, 1, waiter_list, 2},
-    {"free/\xc3\xbc", HF_STATE_FREE, 1, NULL, -1, NULL, 0, NULL, 0},
-    {"many", HF_STATE_SHARED, 2500000000, "dev", 3000000, reader_list, 2, NULL, 0},
-    {"idle", HF_STATE_FREE, 0, "dev", 0, NULL, 0, NULL, 0},
-    {"orders/of-\xc3\xbc/reports", HF_STATE_EXCLUSIVE, 0, "dev", 0, patient_list, 1, long_queue, 3},
+    {"a", HF_STATE_EXCLUSIVE, 0, "dev", 0, holder_list, 1, waiter_list, 2, NULL},
+    {"free/\xc3\xbc", HF_STATE_FREE, 1, NULL, -1, NULL, 0, NULL, 0, NULL},
+    {"many", HF_STATE_SHARED, 2500000000, "dev", 3000000, reader_list, 2, NULL, 0, NULL},
+    {"idle", HF_STATE_FREE, 0, "dev", 0, NULL, 0, NULL, 0, NULL},
+    {"orders/of-\xc3\xbc/reports", HF_STATE_EXCLUSIVE, 0, "dev", 0, patient_list, 1, long_queue, 3,
+     NULL},
 };
+
+/* Calls fn with the lock, and with the hold behind which it is closed if that is set. */
+static int tell(struct hf_lock_info info, hf_list_fn *fn, void *arg)
+{
+    const struct hf_behind behind = {
+        "host-c",   999, 0,         "job \x1b x", (enum hf_ending)number("behind"),
+        1700000000, "b", 4294967294};
+    const struct hf_behind vague = {"host-c", -1, -1, NULL, HF_ENDING_UNKNOWN, -1, NULL, -1};
+
+    if (is_set("behind") && info.closed_ns > 0) {
+        info.behind = number("behind") == 100 ? &vague : &behind;
+    }
+    return fn(&info, arg);
+}
 
 int hf_list(hf_client *client, const char *prefix, hf_list_fn *fn, void *arg)
 {
@@ -501,7 +524,7 @@ int hf_list(hf_client *client, const char *prefix, hf_list_fn *fn, void *arg)
         return (int)number("list");
     }
     for (size_t index = 0; index < (is_set("more") ? 5 : 3) && !is_set("empty"); index++) {
-        int stop = fn(&infos[index], arg);
+        int stop = tell(infos[index], fn, arg);
 
         if (stop != 0) {
             return stop;
@@ -520,7 +543,7 @@ int hf_show(hf_client *client, const char *name, hf_list_fn *fn, void *arg)
 
             info.age_ns += is_set("changed") ? 1000000000 : 0;
             info.closed_ns -= is_set("changed") && info.closed_ns > 0 ? 1000000 : 0;
-            return fn(&info, arg);
+            return tell(info, fn, arg);
         }
     }
     return HF_EACCES;
@@ -532,6 +555,91 @@ const char *hf_socket(const hf_client *client)
     return client->socket != NULL ? client->socket
            : set != NULL && *set  ? set
                                   : "/run/holdfast/agent.sock";
+}
+
+/* The voters, if `member` is set. */
+static struct {
+    size_t count;
+    char names[8][16];
+    char addresses[8][64];
+    struct hf_voter_info infos[8];
+    const struct hf_voter_info *list[8];
+    size_t calls;  /* of hf_member */
+    int64_t facts; /* calls of hf_facts */
+} cell;
+
+static void make_cell(void)
+{
+    static const char *const names[] = {"dev", "b", "c", "d", "e", "f", "g"};
+    char letters[8] = "";
+    (void)setting("voters", letters, sizeof(letters));
+    for (; cell.calls == 0 && cell.count < strlen(letters); cell.count++) {
+        size_t i = cell.count;
+        snprintf(cell.names[i], sizeof(cell.names[i]), "%s", names[i]);
+        snprintf(cell.addresses[i], sizeof(cell.addresses[i]), "tcp://10.0.0.%zu:7411", i + 1);
+        cell.infos[i].state = letters[i] == 'u' ? HF_VOTER_UP : HF_VOTER_DOWN;
+    }
+    for (size_t i = 0; i < cell.count; i++) {
+        cell.infos[i].name = cell.names[i];
+        cell.infos[i].address = is_set("nowhere") ? NULL : cell.addresses[i];
+        cell.list[i] = &cell.infos[i];
+    }
+}
+
+/* Makes the voters what the change makes them. */
+static void apply(const struct hf_member_change *change)
+{
+    size_t i = 0;
+    while (i < cell.count && strcmp(cell.names[i], change->name) != 0) {
+        i++;
+    }
+    if (change->act == HF_MEMBER_REMOVE && i < cell.count) {
+        cell.count--;
+        memcpy(cell.names[i], cell.names[cell.count], sizeof(cell.names[i]));
+        memcpy(cell.addresses[i], cell.addresses[cell.count], sizeof(cell.addresses[i]));
+        cell.infos[i].state = cell.infos[cell.count].state;
+        return;
+    }
+    if (change->act == HF_MEMBER_REMOVE) {
+        return;
+    }
+    cell.count += i == cell.count;
+    snprintf(cell.names[i], sizeof(cell.names[i]), "%s", change->name);
+    snprintf(cell.addresses[i], sizeof(cell.addresses[i]), "%s", change->address);
+    cell.infos[i].state = HF_VOTER_UP;
+}
+
+int hf_member(hf_client *client, struct hf_member_change *change, hf_member_fn *fn, void *arg)
+{
+    char script[64] = "";
+    struct hf_member_info info = {.done = 3, .total = 257};
+    (void)client;
+    (void)setting("member", script, sizeof(script));
+    size_t last = strlen(script) - 1;
+    char letter = script[cell.calls < last ? cell.calls : last];
+    cell.calls++;
+    change->id = change->id != 0 ? change->id : cell.calls;
+    change->number = change->number != 0 ? change->number : 1;
+    log_call("member %d %s %s %u", (int)change->act, change->name,
+             change->address != NULL ? change->address : "-", (unsigned)change->id);
+    if (letter == 't' || letter == 'x') {
+        return letter == 't' ? HF_ETIMEDOUT : HF_EACCES;
+    }
+    if (letter >= 'A' && letter <= 'N') {
+        info.stage = HF_MEMBER_REFUSED;
+        info.reason = (enum hf_member_reason)(letter - 'A' + 1);
+        info.subject = "x";
+    } else {
+        info.stage = letter == 'l'   ? HF_MEMBER_LEARNS
+                     : letter == 'd' ? HF_MEMBER_DECIDES
+                     : letter == 'h' ? HF_MEMBER_CHOSEN
+                                     : HF_MEMBER_COMPLETE;
+    }
+    if (letter == 'c') {
+        apply(change);
+    }
+    fn(&info, arg);
+    return 0;
 }
 
 int hf_status(hf_client *client, hf_status_fn *fn, void *arg)
@@ -556,6 +664,7 @@ int hf_status(hf_client *client, hf_status_fn *fn, void *arg)
                                               : letters[count] == 'd' ? HF_VOTER_DOWN
                                                                       : HF_VOTER_REFUSED};
     }
+    make_cell();
     const struct hf_status status = {
         .agent = "dev",
         .cell = "dev",
@@ -564,8 +673,12 @@ int hf_status(hf_client *client, hf_status_fn *fn, void *arg)
         .session_state = (enum hf_session_state)number("session"),
         .session_epoch = 3,
         .session_remaining_ns = 4200000000,
-        .voters = count > 0 ? drawn_list : voter_list,
-        .voter_count = count > 0 ? count : 2,
+        .voters = is_set("member") ? cell.list
+                  : count > 0      ? drawn_list
+                                   : voter_list,
+        .voter_count = is_set("member") ? cell.count
+                       : count > 0      ? count
+                                        : 2,
         .clients = is_set("clients") ? (uint64_t)number("clients") : 1,
         .locks_held = 2,
         .waiters = 3,
@@ -662,6 +775,7 @@ static bool is_optional(const char *name)
 
 int hf_facts(hf_client *client, hf_fact_fn *fn, void *arg)
 {
+    bool unsettled = cell.facts++ < number("unsettled");
     (void)client;
     for (size_t i = 0; i < sizeof(facts) / sizeof(facts[0]) && number("facts") == 0; i++) {
         char subject[64];
@@ -675,6 +789,9 @@ int hf_facts(hf_client *client, hf_fact_fn *fn, void *arg)
                         ? setting(facts[i].name, text, sizeof(text))
                         : facts[i].text};
 
+        if (strcmp(facts[i].name, "voters_complete") == 0 && unsettled) {
+            fact.value = 0;
+        }
         if (is_optional(facts[i].name) && !is_set(facts[i].name)) {
             continue;
         }

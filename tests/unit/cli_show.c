@@ -103,16 +103,16 @@ static const char lock_a[] =
     "\"token\":18446744073709551615,\"held_ms\":1234,\"remaining_ms\":4}],\"waiters\":["
     "{\"agent\":\"dev\",\"pid\":77,\"mode\":\"shared\",\"waited_ms\":2000},"
     "{\"agent\":null,\"pid\":null,\"mode\":\"exclusive\",\"waited_ms\":null}],"
-    "\"closed_ms\":0,\"coordinator\":\"dev\",\"age_ms\":0}";
+    "\"closed_ms\":0,\"coordinator\":\"dev\",\"age_ms\":0,\"behind\":null}";
 static const char lock_free[] =
     "{\"name\":\"free/\xc3\xbc\",\"mode\":\"free\",\"holders\":[],\"waiters\":[],"
-    "\"closed_ms\":1,\"coordinator\":null,\"age_ms\":null}";
+    "\"closed_ms\":1,\"coordinator\":null,\"age_ms\":null,\"behind\":null}";
 static const char lock_many[] =
     "{\"name\":\"many\",\"mode\":\"shared\",\"holders\":[{\"agent\":\"dev\",\"pid\":1,\"uid\":0,"
     "\"command\":\"r1\",\"token\":7,\"held_ms\":0,\"remaining_ms\":0},{\"agent\":null,"
     "\"pid\":null,\"uid\":null,\"command\":null,\"token\":7,\"held_ms\":null,"
     "\"remaining_ms\":null}],\"waiters\":[],\"closed_ms\":2500,\"coordinator\":\"dev\","
-    "\"age_ms\":3}";
+    "\"age_ms\":3,\"behind\":null}";
 
 START_TEST(test_ls)
 {
@@ -148,6 +148,51 @@ START_TEST(test_ls)
     }
     run_command("empty", "ls", &ran);
     ck_assert_str_eq(ran.out, "");
+}
+END_TEST
+
+/* Behind whom a lock is closed, in the listing, in `show` and in JSON. A lock that is held has its
+ * holder in the listing. */
+START_TEST(test_behind)
+{
+    static const struct {
+        const char *fake;
+        const char *ls;
+        const char *show;
+        const char *json;
+    } cases[] = {
+        {"behind=1", "closed <1 ms          (root: job ? x) ",
+         "behind       pid 999, user root, agent host-c\n  command    job ? x\n"
+         "  ended      1.7 s ago: its process ended\n",
+         "\"reason\":\"process\",\"since_ms\":1700}"},
+        {"behind=2", "(root: job ? x) ",
+         "  ended      1.7 s ago: broken by user 4294967294, agent b\n",
+         "\"reason\":\"broken\",\"since_ms\":1700}"},
+        {"behind=3", "(host-c) ", "  ended      1.7 s ago: its lease was over\n",
+         "\"reason\":\"lease_over\",\"since_ms\":1700}"},
+        {"behind=4", "(host-c) ", "  ended      1.7 s ago: it reported no progress\n",
+         "\"reason\":\"stalled\",\"since_ms\":1700}"},
+        {"behind=5", "(host-c) ", "  ended      1.7 s ago: the session of its host ended\n",
+         "\"reason\":\"session_lost\",\"since_ms\":1700}"},
+        {"behind=99", "(host-c) ", "  ended      1.7 s ago: ?\n",
+         "\"reason\":null,\"since_ms\":1700}"},
+        {"behind=100", "closed <1 ms          -                         (host-c) ",
+         "behind       pid ?, agent host-c\n  ended      ?\n",
+         "{\"agent\":\"host-c\",\"pid\":null,\"uid\":null,\"command\":null,\"reason\":null,"
+         "\"since_ms\":null}"},
+    };
+    struct ran ran;
+
+    run_command(cases[_i].fake, "ls", &ran);
+    ck_assert_msg(strstr(ran.out, cases[_i].ls) != NULL, "%s", ran.out);
+    ck_assert_msg(strstr(ran.out, "many    shared, closed 2.5 s  2 holders") != NULL, "%s",
+                  ran.out);
+    run_command(cases[_i].fake, "show free/\xc3\xbc", &ran);
+    ck_assert_msg(strstr(ran.out, cases[_i].show) != NULL, "%s", ran.out);
+    run_command(cases[_i].fake, "show --json free/\xc3\xbc", &ran);
+    ck_assert_msg(strstr(ran.out, cases[_i].json) != NULL, "%s", ran.out);
+    run_command(cases[_i].fake, "show a", &ran); /* is not closed */
+    ck_assert_ptr_null(strstr(ran.out, "behind"));
 }
 END_TEST
 
@@ -376,7 +421,7 @@ START_TEST(test_member)
     ck_assert_ptr_nonnull(strstr(ran.err, "expected them after rejoin"));
     run_command("", "member lists", &ran);
     ck_assert_int_eq(ran.status, 64);
-    ck_assert_ptr_nonnull(strstr(ran.err, "found \"lists\", expected list, rejoin or nothing"));
+    ck_assert_ptr_nonnull(strstr(ran.err, "found \"lists\", expected list, add, "));
     run_command("", "member list rejoin", &ran);
     ck_assert_int_eq(ran.status, 64);
 }
@@ -566,9 +611,10 @@ START_TEST(test_watch_times)
     run_await_lines(&run, 3);
     kill(run.pid, SIGINT);
     run_finish(&run, &ran);
-    const char *time = strstr(ran.out, "\"age_ms\":0,\"time\":\"");
+    const char *time = strstr(ran.out, "\"behind\":null,\"time\":\"");
     ck_assert_ptr_nonnull(time);
-    ck_assert(has_time(time + strlen("\"age_ms\":0,\"time\":\""), "0000-00-00T00:00:00.000Z\"}\n"));
+    ck_assert(
+        has_time(time + strlen("\"behind\":null,\"time\":\""), "0000-00-00T00:00:00.000Z\"}\n"));
 }
 END_TEST
 
@@ -633,6 +679,7 @@ int main(void)
     tcase_add_loop_test(show, test_usage, 0, sizeof(bad_lines) / sizeof(bad_lines[0]));
     tcase_add_loop_test(show, test_help, 0, sizeof(helps) / sizeof(helps[0]));
     tcase_add_test(show, test_version);
+    tcase_add_loop_test(show, test_behind, 0, 7);
     tcase_add_test(show, test_ls);
     tcase_add_test(show, test_ls_choice_and_order);
     tcase_add_test(show, test_ls_fits_into_a_terminal);

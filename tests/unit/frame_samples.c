@@ -291,6 +291,13 @@ size_t sample_page(size_t index, unsigned char *buffer)
          .agent = long_of(32),
          .command = long_of(160)},
     };
+    const struct hfi_behind_frame behind = {.ending = UINT8_MAX,
+                                            .elapsed_ns = INT64_MAX,
+                                            .pid = INT32_MAX,
+                                            .uid = -1,
+                                            .agent = long_of(32),
+                                            .command = long_of(160),
+                                            .by_uid = UINT32_MAX};
     struct hfi_lock_frame lock = {.name = sample_text("n"), .state = 0, .age_ns = -1};
 
     if (index == 3) {
@@ -316,7 +323,8 @@ size_t sample_page(size_t index, unsigned char *buffer)
                                        .age_ns = INT64_MAX,
                                        .coordinator = long_of(32),
                                        .holder_count = 1,
-                                       .waiter_count = 2};
+                                       .waiter_count = 2,
+                                       .behind = &behind};
         while (hfi_listed_add(&builder, &lock, parties)) {
             /* adds locks until the page is full */
         }

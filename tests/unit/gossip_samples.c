@@ -32,6 +32,19 @@ static void large_lock(struct gossip_lock *lock)
     }
 }
 
+static void large_last(struct gossip_lock *lock)
+{
+    lock->has_last = true;
+    lock->last = (struct gossip_last){.agent = large_name,
+                                      .pid = INT32_MAX,
+                                      .uid = UINT32_MAX,
+                                      .ended_ms = INT64_MAX,
+                                      .ending = UINT8_MAX,
+                                      .by_agent = large_name,
+                                      .by_uid = UINT32_MAX};
+    memset(lock->last.command, 'l', GOSSIP_COMMAND_MAX);
+}
+
 static void small_lock(struct gossip_lock *lock, uint32_t state)
 {
     lock->name.length = 3;
@@ -77,6 +90,17 @@ void gossip_sample_item(uint32_t index, struct gossip_item *item)
     case 6:
         item->kind = GOSSIP_OWNED;
         memset(&item->as.owned, 0xff, sizeof(item->as.owned));
+        break;
+    case 8:
+        small_lock(&item->as.lock, HF_STATE_FREE);
+        item->as.lock.closed_ms = 900;
+        item->as.lock.has_last = true;
+        item->as.lock.last = (struct gossip_last){
+            .pid = -1, .uid = -1, .ended_ms = -1, .by_uid = -1, .command = "ls"};
+        break;
+    case 9:
+        large_lock(&item->as.lock);
+        large_last(&item->as.lock);
         break;
     default:
         item->kind = GOSSIP_EXPIRED;

@@ -5,7 +5,8 @@ foreach(part host_rig host_cell)
     target_link_libraries(${part} PRIVATE hf_flags hf_core hf_proto PkgConfig::CHECK)
 endforeach()
 foreach(part host host_cell host_others host_ends host_gossip host_hostile host_kept host_delays
-        host_repair host_regions host_openings host_tries host_endings host_breaks host_record)
+        host_repair host_regions host_openings host_tries host_endings host_breaks host_polled
+        host_record)
     add_executable(test_${part} ${host_tests}/test_${part}.c)
     target_link_libraries(test_${part}
         PRIVATE hf_flags host_rig hf_core hf_proto PkgConfig::CHECK)

@@ -26,7 +26,8 @@ static void kernel_wake(void *arg, _Atomic uint32_t *word, int count)
 
 static int64_t kernel_now(void *arg)
 {
-    return ((struct rig *)arg)->now_ns;
+    const struct rig *of = arg;
+    return of->now_ns + of->slow_ns;
 }
 
 static void kernel_ring(void *arg)

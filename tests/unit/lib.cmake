@@ -18,6 +18,8 @@ endforeach()
 foreach(part agent events failure)
     target_sources(test_lib_${part} PRIVATE $<TARGET_OBJECTS:holdfast_objects>)
 endforeach()
+# Its calloc() can fail.
+target_link_options(test_lib_failure PRIVATE -Wl,--wrap=calloc)
 
 # A later version of the library, whose structs have more fields, for a program of today: see
 # test_lib_grown.c.

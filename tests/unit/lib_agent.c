@@ -345,6 +345,21 @@ static void answer_list(struct agent *agent, int at, const struct hfi_frame *fra
                                       .coordinator = text("fake"),
                                       .holder_count = 2,
                                       .waiter_count = 2};
+        struct hfi_behind_frame behind = {.ending = (uint32_t)atomic_load(&agent->closed) - 1,
+                                          .elapsed_ns = INT64_C(1700000000),
+                                          .pid = 4715,
+                                          .uid = -1,
+                                          .agent = text("gone"),
+                                          .command = text("sleep 3"),
+                                          .by_uid = UINT32_MAX - 7,
+                                          .by_agent = text("other")};
+        if (atomic_load(&agent->closed) != 0) {
+            lock.state = HF_STATE_FREE;
+            lock.closed_ns = INT64_C(2300000000);
+            lock.holder_count = 0;
+            lock.waiter_count = 1;
+            lock.behind = atomic_load(&agent->closed) < 0 ? NULL : &behind;
+        }
         ck_assert(hfi_listed_add(&builder, &lock, parties));
         told++;
     }
@@ -382,7 +397,9 @@ static void answer_status(struct agent *agent, int at, uint64_t request)
     stated.stated.voters[0] = (struct hfi_voter_frame){
         .name = text("fake"), .address = text(""), .state = HF_VOTER_UP};
     stated.stated.voters[1] = (struct hfi_voter_frame){
-        .name = text("other"), .address = text("tcp://b:1"), .state = HF_VOTER_DOWN};
+        .name = text("other"),
+        .address = text("tcp://b:1"),
+        .state = atomic_load(&agent->closed) != 0 ? HF_VOTER_UP : HF_VOTER_DOWN};
     send_frame(agent->connections[at], &stated, NULL, 0);
 }
 

@@ -61,6 +61,9 @@ struct agent {
     _Atomic bool ungranted; /* opening a lock does not grant it */
     _Atomic int mood;
     _Atomic int session_state; /* the session's state in STATUS */
+    /* 1 plus an enum hf_ending: SHOW and LIST say that every lock is closed behind a hold that
+     * ended so; below 0: closed, and nothing more is known; 0: not closed */
+    _Atomic int closed;
     _Atomic int64_t clock_apart_ns;
     _Atomic uint32_t requests; /* frames that came, with HELLO and CLOSE, but without rings */
     _Atomic uint32_t closes;

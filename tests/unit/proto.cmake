@@ -10,7 +10,8 @@ foreach(module ending frame listed name sequencer wire)
 endforeach()
 target_sources(test_frame PRIVATE ${CMAKE_CURRENT_LIST_DIR}/frame_samples.c)
 target_sources(test_listed PRIVATE ${CMAKE_CURRENT_LIST_DIR}/frame_samples.c)
-target_sources(test_wire PRIVATE ${CMAKE_CURRENT_LIST_DIR}/wire_samples.c)
+target_sources(test_wire PRIVATE ${CMAKE_CURRENT_LIST_DIR}/wire_samples.c
+    ${CMAKE_CURRENT_LIST_DIR}/gossip_samples.c)
 
 # The lock word's protocol is built once more for each of these, with a hook before each atomic
 # operation.

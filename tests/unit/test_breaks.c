@@ -4,6 +4,7 @@
  * and when another voter coordinates. (test_queue.c has breaks of hosts of earlier releases.)
  */
 #include <check.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "../suite_main.h"
@@ -58,6 +59,18 @@ static const struct message_broken *break_lock(uint64_t id)
     ck_assert_uint_eq(broken->as.broken.request_id, id);
     ck_assert_int_eq(broken->as.broken.part, MESSAGE_BROKEN_OWNERS);
     return &broken->as.broken;
+}
+
+/* Lets another host wait for the lock as soon as the break's round has begun. */
+static void acquire_when_asked(void *arg, uint32_t from, uint32_t to_node,
+                               const struct message *message)
+{
+    struct cell *in = arg;
+    (void)to_node;
+    if (from == to && message->kind == MESSAGE_ACCEPT) {
+        in->tap = NULL;
+        cell_acquire(in, first, to, "a", 1, 1, MESSAGE_MODE_EXCLUSIVE, 0);
+    }
 }
 
 static bool names(const struct message_broken *broken, uint32_t index, uint32_t node)
@@ -147,6 +160,63 @@ START_TEST(the_session_of_an_owner_that_is_gone_ends)
 }
 END_TEST
 
+/* Returns whether the latest BREAK_HOLD that the node got was passed on by another voter. */
+static bool was_relayed(uint32_t node)
+{
+    const struct message *hold = cell_got(cell, node, MESSAGE_BREAK_HOLD);
+    ck_assert_ptr_nonnull(hold);
+    return hold->relayed;
+}
+
+/* Every second copy takes another way, so a link that is cut does not keep the break from an
+ * owner. */
+START_TEST(a_repeated_break_goes_two_ways)
+{
+    (void)acquire(first, 1, MESSAGE_MODE_EXCLUSIVE);
+    for (uint32_t copy = 1; copy <= 4; copy++) {
+        (void)break_lock(7);
+        ck_assert_uint_eq(asked(first), copy);
+        ck_assert_int_eq(was_relayed(first), copy % 2 == 0);
+    }
+    cell->cut[to][first] = true;
+    for (uint32_t copy = 5; copy <= 6; copy++) {
+        (void)break_lock(7);
+        cell_run(cell, 200 * CELL_MS); /* the round may have begun with the voter that is cut off */
+    }
+    ck_assert_uint_eq(asked(first), 5);
+    ck_assert(was_relayed(first));
+}
+END_TEST
+
+/* As many hosts as possible share the lock, and none of them answers. The step that repeats the
+ * break to all of them and asks for the ends of their sessions also sends all of them recalls,
+ * because a host waits. There is room for that: the cell fails if a step has more actions than it
+ * may have. All sessions end. */
+START_TEST(a_break_of_all_shares_leaves_room_for_recalls)
+{
+    cell_destroy(cell);
+    cell = cell_ready(7);
+    to = cell_coordinator(cell, "a");
+    first = (to + 1) % 7;
+    second = (to + 2) % 7;
+    for (uint32_t i = 0; i < MESSAGE_SHARES_MAX; i++) {
+        char agent[16];
+        snprintf(agent, sizeof(agent), "host-%u", i);
+        cell_other_acquire(cell, agent, to, "a", 1, 1, MESSAGE_MODE_SHARED);
+        cell_settle(cell);
+    }
+    cell_run(cell, 2 * CELL_TTL_NS);
+    ck_assert_uint_eq(break_lock(7)->total, MESSAGE_SHARES_MAX);
+    cell->tap = acquire_when_asked;
+    cell->tap_arg = cell;
+    ck_assert_uint_eq(break_lock(7)->total, MESSAGE_SHARES_MAX);
+    ck_assert_ptr_null(cell->tap);
+    cell_run(cell, 2000 * CELL_MS);
+    ck_assert_uint_eq(break_lock(7)->count, 0);
+    ck_assert_ptr_nonnull(cell_got(cell, first, MESSAGE_GRANT));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("breaks");
@@ -156,6 +226,8 @@ int main(void)
     tcase_add_test(tests, every_owner_is_named_and_asked_again);
     tcase_add_test(tests, an_owner_that_gave_back_is_asked_for_its_report);
     tcase_add_test(tests, the_next_coordinator_asks_for_no_later_grant);
+    tcase_add_test(tests, a_repeated_break_goes_two_ways);
+    tcase_add_test(tests, a_break_of_all_shares_leaves_room_for_recalls);
     tcase_add_test(tests, the_session_of_an_owner_that_is_gone_ends);
     suite_add_tcase(suite, tests);
     return suite_run(suite);

@@ -250,6 +250,9 @@ static const struct {
     {"[http]\nadvertise = http://x/\n", ":5: [http] advertise: found it without listen"},
     {"[http]\nshow = all\n", ":5: [http] show: found \"all\", expected figures, locks or holders"},
     {"[http]\nadvertise = javascript:alert(1)\n", ":5: [http] advertise: found \"javascript:"},
+    {"[http]\nadvertise = http://a:99999/\n",
+     ":5: [http] advertise: found \"http://a:99999/\", expected http:// or https://, HOST or "
+     "HOST:PORT (1 to 65535), and a path"},
     {"[http]\nlisten = http://0.0.0.0:7412\n",
      ":5: [http] listen: found \"http://0.0.0.0:7412\", expected an address of loopback"},
     {"[http]\nlisten = http://[2001:db8::1]:7412\npublic = no\n",
@@ -299,6 +302,15 @@ START_TEST(a_page_has_a_url_if_other_hosts_reach_it)
                                       "http://x/\"onclick=",
                                       "http://x/<b>",
                                       "http://x/ y",
+                                      "http://a:65536/",
+                                      "http://a:0/",
+                                      "http://a:",
+                                      "http://a:x/",
+                                      "http://a:1:2/",
+                                      "http://a:18446744073709551617/",
+                                      "http://[::1]:65536/",
+                                      "http://[::1/",
+                                      "http://[::1]x/",
                                       "//x/"};
     char text[256];
     char url[MESSAGE_ADDRESS_MAX];
@@ -313,6 +325,9 @@ START_TEST(a_page_has_a_url_if_other_hosts_reach_it)
         ck_assert_msg(!config_is_page(bad[i]), "%s", bad[i]);
     }
     ck_assert(config_is_page("http://[2001:db8::1]:7412/a~b/%20-_."));
+    ck_assert(config_is_page("http://[::1]/"));
+    ck_assert(config_is_page("http://a:65535"));
+    ck_assert(config_is_page("https://a/b:99999"));
     memset(text, 'a', sizeof(text));
     memcpy(text, "http://", 7);
     text[MESSAGE_ADDRESS_MAX] = '\0';

@@ -351,6 +351,38 @@ START_TEST(a_request_is_passed_on_in_its_senders_name_only)
 }
 END_TEST
 
+/* Returns whether this agent, a voter, passes on the BROKEN that `from` sends to another agent. */
+static bool passes_broken_on(enum message_broken_part part, unsigned from, unsigned owner)
+{
+    struct message message;
+    message_zero(&message);
+    message.kind = MESSAGE_BROKEN;
+    message.from = names[from];
+    message.to = names[2];
+    message.as.broken.agent = names[2];
+    message.as.broken.request_id = 7;
+    message.as.broken.part = (uint8_t)part;
+    if (part == MESSAGE_BROKEN_HOLDS) {
+        message.as.broken.owner = names[owner];
+    }
+    trace[0] = '\0';
+    driver_received(driver, &message);
+    return trace[0] != '\0' && strcmp(trace, "message_refused") != 0;
+}
+
+/* A host believes what a voter passes on. So only a voter may name the owners that a break
+ * concerns, and an owner reports its own holds only. */
+START_TEST(an_answer_to_a_break_is_passed_on_in_its_senders_name_only)
+{
+    ck_assert(passes_broken_on(MESSAGE_BROKEN_OWNERS, 1, 1));
+    ck_assert(!passes_broken_on(MESSAGE_BROKEN_OWNERS, 3, 3)); /* an observer */
+    ck_assert(passes_broken_on(MESSAGE_BROKEN_HOLDS, 3, 3));
+    ck_assert(!passes_broken_on(MESSAGE_BROKEN_HOLDS, 3, 1));
+    ck_assert(!passes_broken_on(MESSAGE_BROKEN_HOLDS, 1, 3));
+    ck_assert(passes_broken_on(MESSAGE_BROKEN_PLAIN, 3, 3));
+}
+END_TEST
+
 START_TEST(only_voters_say_what_voters_say)
 {
     static const enum message_kind kinds[] = {MESSAGE_PROMISE, MESSAGE_ACCEPTED, MESSAGE_ACCEPT,
@@ -570,6 +602,7 @@ int main(void)
     tcase_add_test(order, a_grant_waits_for_no_other_row);
     tcase_add_test(order, relays);
     tcase_add_test(order, a_request_is_passed_on_in_its_senders_name_only);
+    tcase_add_test(order, an_answer_to_a_break_is_passed_on_in_its_senders_name_only);
     tcase_add_test(order, only_voters_say_what_voters_say);
     tcase_add_test(order, nobody_without_a_vote_asks_for_another);
     tcase_add_test(order, the_host_core_is_told_which_voters_there_are);

@@ -96,7 +96,7 @@ START_TEST(a_newcomer_has_its_time_to_answer)
     driver_tick(driver);
     ck_assert_ptr_nonnull(strstr(trace, "up1:1"));
     go_by(2, "abco");
-    ck_assert_ptr_nonnull(strstr(trace, "record2:abco up9:1"));
+    ck_assert_ptr_nonnull(strstr(trace, "record2:abco up9:9"));
     now_ns += 5001 * MS;
     driver_tick(driver);
     ck_assert_ptr_nonnull(strstr(trace, "up1:1 "));

@@ -31,7 +31,7 @@ START_TEST(test_items_come_back)
         ck_assert_uint_eq(stamp.age_ms, i % 2 ? UINT32_MAX : 0);
         ck_assert_uint_eq(stamp.author.length, i % 2 ? 32 : 1);
         ck_assert_uint_eq(item.kind, sample.kind);
-        if (i == 2) { /* the largest item: bytes after the command's end are not sent */
+        if (i == 2 || i == 9) { /* the largest item: bytes after the command's end are not sent */
             ck_assert_uint_eq(item.as.lock.name.length, MESSAGE_NAME_MAX);
             ck_assert_uint_eq(item.as.lock.holder_count, GOSSIP_HOLDERS_MAX);
             ck_assert_uint_eq(item.as.lock.waiter_count, GOSSIP_WAITERS_MAX);
@@ -39,6 +39,9 @@ START_TEST(test_items_come_back)
             ck_assert_uint_eq(item.as.lock.holders[3].token, UINT64_MAX);
             ck_assert_int_eq(item.as.lock.waiters[7].waited_ms, INT64_MAX);
             ck_assert_uint_eq(item.as.lock.waiter_total, 2000);
+            ck_assert_int_eq(item.as.lock.has_last, i == 9);
+            ck_assert_int_eq(
+                memcmp(&item.as.lock.last, &sample.as.lock.last, sizeof(sample.as.lock.last)), 0);
         } else if (i != 1) {
             ck_assert_int_eq(memcmp(&item, &sample, sizeof(item)), 0);
         } else {
@@ -97,6 +100,112 @@ START_TEST(test_cut_and_longer)
         }
     }
     ck_assert_uint_eq(gossip_sample(GOSSIP_SAMPLE_PACKETS, bytes), 0);
+}
+END_TEST
+
+/* Reads the only item of a packet. Returns its body's size. */
+static size_t only_item(const void *packet, size_t size, struct gossip_item *item,
+                        const unsigned char **body)
+{
+    struct gossip_reader reader;
+    struct gossip_stamp stamp;
+    size_t body_size = 0;
+    ck_assert(gossip_open(&reader, packet, size));
+    ck_assert_uint_eq(reader.left, 1);
+    ck_assert(gossip_next_item(&reader, &stamp, item, body, &body_size));
+    return body_size;
+}
+
+/* An agent of an earlier release gets the items without `last`, and everything else as it is. */
+START_TEST(test_narrow)
+{
+    unsigned char narrow[GOSSIP_PACKET_MAX];
+    unsigned char again[GOSSIP_PACKET_MAX];
+    for (uint32_t i = 0; i < GOSSIP_SAMPLE_PACKETS; i++) {
+        size_t size = gossip_sample(i, bytes);
+        size_t narrow_size = gossip_narrow(bytes, size, narrow);
+        bool has_last = i == 8 || i == 9 || i == GOSSIP_SAMPLE_ITEMS;
+        ck_assert_uint_gt(narrow_size, 0);
+        ck_assert_int_eq(narrow_size < size, has_last);
+        ck_assert(has_last || memcmp(bytes, narrow, size) == 0);
+        ck_assert_uint_eq(gossip_narrow(narrow, narrow_size, again), narrow_size);
+        ck_assert_mem_eq(narrow, again, narrow_size);
+        if (i == 8 || i == 9) {
+            struct gossip_item sample;
+            struct gossip_item item;
+            const unsigned char *body;
+            unsigned char own[GOSSIP_BODY_MAX];
+            size_t body_size = only_item(narrow, narrow_size, &item, &body);
+            ck_assert(!item.as.lock.has_last);
+            gossip_sample_item(i, &sample);
+            sample.as.lock.has_last = false;
+            ck_assert_uint_eq(gossip_body_encode(&sample, own, sizeof(own)), body_size);
+            ck_assert_mem_eq(own, body, body_size);
+        }
+    }
+    ck_assert_uint_eq(gossip_narrow("abc", 3, narrow), 0);
+}
+END_TEST
+
+/* A packet of an earlier release: the bytes of an item without `last` are the same as before. */
+START_TEST(test_bytes_of_an_earlier_release)
+{
+    static const char earlier[] = "\x95\x01\xc2\x63\xce\x00\x01\xe2\x40\xdc\x00\x01"
+                                  "\x9c\xa1"
+                                  "a\x01\x01\x00\x04\xa3"
+                                  "a/b\x00\x00\x00\x00\x90\x90";
+    struct gossip_item item;
+    const unsigned char *body;
+    ck_assert_uint_eq(gossip_sample(0, bytes), sizeof(earlier) - 1);
+    ck_assert_mem_eq(bytes, earlier, sizeof(earlier) - 1);
+    (void)only_item(earlier, sizeof(earlier) - 1, &item, &body);
+    ck_assert(!item.as.lock.has_last);
+}
+END_TEST
+
+/* A later release may add fields at the end of an item, and of `last`. A reader skips them, and an
+ * agent passes them on. */
+START_TEST(test_later_fields)
+{
+    unsigned char body[GOSSIP_BODY_MAX];
+    struct gossip_writer writer;
+    struct gossip_item item;
+    const unsigned char *read;
+    struct gossip_stamp stamp = {.author = {1, "a"}, .incarnation = 1, .number = 1};
+    for (uint32_t i = 0; i < GOSSIP_SAMPLE_ITEMS; i++) {
+        gossip_sample_item(i, &item);
+        size_t size = gossip_body_encode(&item, body, sizeof(body));
+        bool has_last = item.kind == GOSSIP_LOCK && item.as.lock.has_last;
+        if (item.kind == GOSSIP_LOCK && !has_last) {
+            continue; /* whatever comes next is `last` */
+        }
+        memcpy(body + size, "\xa1x\x92\x01\xc3", 5);
+        ck_assert(gossip_body_decode(body, size + 5, &item));
+        ck_assert(!gossip_body_decode(body, size + 4, &item));
+        memcpy(body + size, "\xc0", 1); /* a type that no item has */
+        ck_assert(!gossip_body_decode(body, size + 1, &item));
+        memcpy(body + size, "\xa1x\x92\x01\xc3", 5);
+        gossip_begin(&writer, bytes, sizeof(bytes), GOSSIP_ITEMS, 1, 1);
+        ck_assert(gossip_add_item(&writer, &stamp, body, size + 5));
+        ck_assert_uint_eq(only_item(bytes, gossip_end(&writer, false), &item, &read), size + 5);
+        ck_assert_mem_eq(read, body, size + 5);
+        ck_assert_int_eq(item.kind == GOSSIP_LOCK && item.as.lock.has_last, has_last);
+    }
+    /* `last` itself, with one field more: it is the end of the body */
+    gossip_sample_item(8, &item);
+    size_t size = gossip_body_encode(&item, body, sizeof(body));
+    item.as.lock.has_last = false;
+    unsigned char before[GOSSIP_BODY_MAX];
+    size_t at = gossip_body_encode(&item, before, sizeof(before));
+    ck_assert_uint_eq(body[at], 0x98);
+    body[at]++;
+    body[size] = 0x07;
+    ck_assert(gossip_body_decode(body, size + 1, &item));
+    ck_assert(item.as.lock.has_last);
+    ck_assert_str_eq(item.as.lock.last.command, "ls");
+    ck_assert(!gossip_body_decode(body, size, &item));
+    body[at] = 0x97; /* fewer fields than `last` has */
+    ck_assert(!gossip_body_decode(body, size - 1, &item));
 }
 END_TEST
 
@@ -207,6 +316,9 @@ int main(void)
     tcase_add_test(tests, test_items_come_back);
     tcase_add_test(tests, test_digests_and_hashes_come_back);
     tcase_add_test(tests, test_cut_and_longer);
+    tcase_add_test(tests, test_narrow);
+    tcase_add_test(tests, test_bytes_of_an_earlier_release);
+    tcase_add_test(tests, test_later_fields);
     tcase_add_test(tests, test_refused);
     tcase_add_test(tests, test_not_written);
     tcase_add_test(tests, test_full);

@@ -230,6 +230,87 @@ START_TEST(others_do_not_answer_for_an_owner)
 }
 END_TEST
 
+/* An agent that the coordinator never names reports holds, an error and a long lock-delay, and
+ * names a version that no grant has. Nothing of that counts, although it came first. */
+START_TEST(what_an_agent_says_counts_once_it_is_named)
+{
+    static const char *const names[] = {"host-y", "host-z"};
+    uint64_t id = ask_break(false);
+    for (uint32_t i = 0; i < HFI_FRAME_BROKEN_HOLDS_MAX / MESSAGE_HOLDS_MAX; i++) {
+        char name[16];
+        snprintf(name, sizeof(name), "rogue-%u", i);
+        struct message rogue = holds_of(name, id, 100, MESSAGE_HOLDS_MAX);
+        rogue.as.broken.result = HF_EFULL;
+        rogue.as.broken.closed_ms = 60000;
+        rogue.as.broken.meant = (struct message_order){1 << 16, 1};
+        rig_receive(rig, &rogue);
+    }
+    struct message early = holds_of("host-y", id, 3, 2);
+    early.as.broken.closed_ms = 1000;
+    rig_receive(rig, &early);
+    rig_pass(rig, 301 * RIG_MS);
+    ck_assert_uint_eq(rig_sent(rig, MESSAGE_BREAK)->as.break_lock.meant.ballot, 0);
+    tell_owners(id, names, 2, 2);
+    struct message late = holds_of("host-z", id, 4, 4);
+    late.as.broken.meant = (struct message_order){9 << 16, 1};
+    ck_assert(!answered());
+    rig_pass(rig, 301 * RIG_MS);
+    ck_assert_uint_eq(rig_sent(rig, MESSAGE_BREAK)->as.break_lock.meant.sequence, 7);
+    rig_receive(rig, &late);
+    const struct hfi_broken_frame *broken = &outcome()->frame.broken;
+    ck_assert_int_eq(broken->error, 0);
+    ck_assert_int_eq(broken->closed_ns, 398 * RIG_MS);
+    ck_assert_uint_eq(broken->hold_count, 4); /* the room for descriptions was taken */
+    ck_assert_uint_eq(broken->more, 3);
+    ck_assert_uint_eq(broken->silent_count, 0);
+}
+END_TEST
+
+/* Agents that were not named fill the table. They make room for those that are. */
+START_TEST(agents_without_a_name_keep_no_owner_out)
+{
+    char texts[MESSAGE_SHARES_MAX][16];
+    const char *names[MESSAGE_SHARES_MAX];
+    uint64_t id = ask_break(false);
+    for (uint32_t i = 0; i < MESSAGE_SHARES_MAX; i++) {
+        snprintf(texts[i], sizeof(texts[i]), "rogue-%u", i);
+        tell_holds(texts[i], id, 1, 1);
+        snprintf(texts[i], sizeof(texts[i]), "host-%u", i);
+        names[i] = texts[i];
+    }
+    tell_holds(names[0], id, 1, 1);
+    tell_owners(id, names, MESSAGE_SHARES_MAX, MESSAGE_SHARES_MAX);
+    tell_holds("rogue-1", id, 1, 1);
+    for (uint32_t i = 1; i < MESSAGE_SHARES_MAX; i++) {
+        ck_assert(!answered());
+        tell_holds(names[i], id, 1, 1);
+    }
+    ck_assert_int_eq(outcome()->frame.broken.error, 0);
+    ck_assert_uint_eq(outcome()->frame.broken.hold_count, HFI_FRAME_BROKEN_HOLDS_MAX);
+    ck_assert_uint_eq(outcome()->frame.broken.more,
+                      MESSAGE_SHARES_MAX - HFI_FRAME_BROKEN_HOLDS_MAX);
+}
+END_TEST
+
+/* The answer of an agent that was not named yet makes room for another one, and comes again. */
+START_TEST(an_answer_that_comes_again_counts_once)
+{
+    static const char *const names[] = {"early"};
+    uint64_t id = ask_break(false);
+    tell_holds("early", id, 1, 1);
+    for (uint32_t i = 0; i < MESSAGE_SHARES_MAX; i++) {
+        char name[16];
+        snprintf(name, sizeof(name), "rogue-%u", i);
+        tell_holds(name, id, 1, 0);
+    }
+    tell_holds("early", id, 1, 1);
+    tell_owners(id, names, 1, 1);
+    ck_assert_int_eq(outcome()->frame.broken.error, 0);
+    ck_assert_uint_eq(outcome()->frame.broken.hold_count, 1);
+    ck_assert_uint_eq(outcome()->frame.broken.more, 0);
+}
+END_TEST
+
 /* A cell that is being upgraded. An owner of an earlier release does not describe its holds. A
  * coordinator of an earlier release names no owners, so its break is never known to be done. */
 START_TEST(earlier_releases_answer_without_names)
@@ -284,9 +365,12 @@ END_TEST
 
 /* ---- the owner ---- */
 
-static void receive_break(uint64_t id, struct message_order version)
+/* `from`: host-b passes the message on, and any other voter is the coordinator. */
+static void receive_break_from(const char *from, uint64_t id, struct message_order version)
 {
     struct message message = {.kind = MESSAGE_BREAK_HOLD};
+    message_agent_set(&message.from, from, 6);
+    message.relayed = strcmp(from, "host-b") == 0;
     message_agent_set(&message.as.break_lock.agent, "host-y", 6);
     message_name_set(&message.as.break_lock.name, "a", 1);
     message.as.break_lock.request_id = id;
@@ -295,6 +379,11 @@ static void receive_break(uint64_t id, struct message_order version)
     message.as.break_lock.user = 1001;
     message.as.break_lock.meant = version;
     rig_receive(rig, &message);
+}
+
+static void receive_break(uint64_t id, struct message_order version)
+{
+    receive_break_from("host-a", id, version);
 }
 
 START_TEST(a_repeated_break_does_not_end_the_next_hold)
@@ -327,6 +416,116 @@ START_TEST(a_repeated_break_does_not_end_the_next_hold)
     ck_assert_uint_eq(hfi_word_holder(rig_word(rig, opened.slot)), next.holder);
     receive_break(8, grant);
     ck_assert_uint_eq(hfi_word_holder(rig_word(rig, opened.slot)), 0);
+}
+END_TEST
+
+/* The link to the coordinator may be cut. */
+START_TEST(the_answer_takes_the_way_of_the_break)
+{
+    (void)cell_open_granted(client);
+    const struct message_order grant = {1 << 16 | 1, rig->version};
+    receive_break_from("host-a", 7, grant);
+    ck_assert_uint_eq(cell_way()->to, HOST_TO_AGENT);
+    ck_assert_uint_eq(cell_way()->relay, HOST_NO_RELAY);
+    receive_break_from("host-b", 7, grant);
+    ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_BROKEN), 2);
+    ck_assert_uint_eq(cell_way()->relay, 1);
+}
+END_TEST
+
+static const struct hfi_opened *upgrader; /* it upgrades when the agent wakes sleepers */
+static struct hfi_held upgraded;
+static enum hfi_outcome upgrade_outcome;
+
+static void wake_and_upgrade(void *arg, _Atomic uint32_t *word, int count)
+{
+    const struct hfi_opened *by = upgrader;
+    (void)word;
+    (void)count;
+    if (by != NULL) {
+        struct rig *in = arg;
+        struct hfi_actor actor = rig_actor(in, by->holder);
+        struct hfi_request request = {.slot = by->slot, .seat = by->seat};
+        struct hfi_wait_limit limit = {.deadline_ns = in->now_ns};
+        upgrader = NULL;
+        upgrade_outcome = hfi_upgrade(&actor, &request, &limit, &upgraded);
+    }
+}
+
+/* Two readers have the lock. Between the looks at them, the second one changes its hold to an
+ * exclusive one, which nothing prevents once the first is gone. Its hold ends, too. A process that
+ * waits then gets the lock. _i: with --now, or without a lock-delay. */
+START_TEST(an_upgrade_does_not_save_a_hold_from_the_break)
+{
+    struct hfi_held held;
+    struct hfi_frame frame = {.kind = HFI_FRAME_BREAK};
+    struct hfi_opened opened[3];
+    for (uint32_t i = 0; i < 3; i++) {
+        int64_t delay_ns = _i == 0 ? 500 * RIG_MS : 0;
+        opened[i] = i == 0 ? rig_open_granted(rig, other, "a", delay_ns)
+                           : rig_open(rig, other, "a", delay_ns)->frame.opened;
+        opened[i].seat = rig_seat(rig, other, opened[i].handle, true);
+        if (i < 2) {
+            ck_assert_int_eq(cell_read(&opened[i], &held), HFI_HELD);
+        }
+    }
+    /* it has a place in the queue, and no process has looked at the queue yet */
+    struct hfi_slot *slot = &rig->region.slots[opened[2].slot];
+    *hfi_seat_wait(&rig->region, opened[2].seat) = (uint64_t)slot->ticket_next++
+                                                       << HFI_WAIT_TICKET_SHIFT |
+                                                   HFI_WAIT_WAITING;
+    rig->region.words[opened[2].slot].word |= HFI_W_WAITERS;
+    upgrader = &opened[1];
+    upgraded = held;
+    upgrade_outcome = HFI_HELD;
+    rig->kernel.wake = wake_and_upgrade;
+    frame.break_lock.name = (struct hfi_text){"a", 1};
+    frame.break_lock.flags = _i == 0 ? HFI_BREAK_FRAME_NOW : 0;
+    uint64_t repairs = host_counts(rig->host)->repairs;
+    struct rig_reply *reply = rig_ask(rig, client, &frame);
+    ck_assert_ptr_null(upgrader);
+    ck_assert_uint_eq(host_counts(rig->host)->repairs, repairs);
+    ck_assert_int_ne(upgrade_outcome, HFI_HELD);
+    ck_assert_uint_eq(reply->frame.broken.hold_count, 2);
+    ck_assert_int_eq(reply->frame.broken.closed_ns, 0);
+    ck_assert(!hfi_has_readers(&rig->region, opened[0].slot, HFI_SEAT_NONE));
+    ck_assert_uint_eq(hfi_word_holder(rig_word(rig, opened[0].slot)), opened[2].holder);
+    ck_assert_uint_eq(rig_word(rig, opened[0].slot) & HFI_W_CLOSED, 0);
+}
+END_TEST
+
+/* A break ends as many holds as one step can end, and the lock is not left closed. */
+START_TEST(a_break_of_too_many_readers_has_to_be_repeated)
+{
+    enum { READERS = 200 };
+    struct hfi_held held;
+    struct hfi_frame frame = {.kind = HFI_FRAME_BREAK};
+    rig_destroy(rig);
+    rig = rig_create(4, 4, READERS + 4, READERS);
+    rig_begin(rig);
+    client = rig_connect(rig, HOST_MAY_USE | HOST_MAY_ADMIN);
+    uint32_t slot = 0;
+    for (uint32_t i = 0; i < READERS; i++) {
+        struct hfi_opened opened = i == 0 ? rig_open_granted(rig, client, "a", 0)
+                                          : rig_open(rig, client, "a", 0)->frame.opened;
+        opened.seat = rig_seat(rig, client, opened.handle, true);
+        ck_assert_int_eq(cell_read(&opened, &held), HFI_HELD);
+        slot = opened.slot;
+        rig->reply_count = 0;
+    }
+    rig->actions.capacity = HOST_STEP_ACTIONS;
+    frame.break_lock.name = (struct hfi_text){"a", 1};
+    struct rig_reply *reply = rig_ask(rig, client, &frame);
+    uint32_t ended = reply->frame.broken.hold_count + reply->frame.broken.more;
+    ck_assert_int_eq(reply->frame.broken.error, HF_EFULL);
+    ck_assert(ended > 0 && ended < READERS);
+    ck_assert_uint_eq(rig_word(rig, slot) & HFI_W_CLOSED, 0);
+    ck_assert(hfi_has_readers(&rig->region, slot, HFI_SEAT_NONE));
+    rig->reply_count = 0;
+    reply = rig_ask(rig, client, &frame);
+    ck_assert_int_eq(reply->frame.broken.error, 0);
+    ck_assert_uint_eq(reply->frame.broken.hold_count + reply->frame.broken.more, READERS - ended);
+    ck_assert(!hfi_has_readers(&rig->region, slot, HFI_SEAT_NONE));
 }
 END_TEST
 
@@ -382,6 +581,34 @@ START_TEST(a_break_of_this_host_s_own_readers_is_reported_at_once)
 }
 END_TEST
 
+/* The agent may lose its processor in the middle of the step that ends the hold. The hold goes on
+ * until then, so the lock-delay is counted from then on. */
+START_TEST(the_lock_delay_begins_when_the_hold_ends)
+{
+    struct hfi_held held;
+    struct hfi_frame frame = {.kind = HFI_FRAME_BREAK};
+    frame.break_lock.name = (struct hfi_text){"a", 1};
+    struct hfi_opened opened = rig_open_granted(rig, other, "a", 500 * RIG_MS);
+    if (_i == 0) {
+        ck_assert_int_eq(cell_try(&opened, &held), HFI_HELD);
+    } else {
+        opened.seat = rig_seat(rig, other, opened.handle, true);
+        ck_assert_int_eq(cell_read(&opened, &held), HFI_HELD);
+    }
+    rig->slow_ns = 200 * RIG_MS;
+    struct rig_reply *reply = rig_ask(rig, client, &frame);
+    rig->slow_ns = 0;
+    ck_assert_uint_eq(reply->frame.broken.hold_count, 1);
+    ck_assert_int_ge(reply->frame.broken.closed_ns, 700 * RIG_MS);
+    int64_t end_ns = rig->now_ns + 699 * RIG_MS;
+    rig_pass(rig, 699 * RIG_MS);
+    ck_assert_int_le(rig->now_ns, end_ns);
+    ck_assert(rig_word(rig, opened.slot) & HFI_W_CLOSED);
+    rig_pass(rig, 3 * RIG_MS);
+    ck_assert(!(rig_word(rig, opened.slot) & HFI_W_CLOSED));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("host_breaks");
@@ -393,11 +620,18 @@ int main(void)
     tcase_add_test(asking, an_owner_whose_session_ended_is_not_waited_for);
     tcase_add_test(asking, a_missing_report_leaves_no_doubt);
     tcase_add_test(asking, others_do_not_answer_for_an_owner);
+    tcase_add_test(asking, what_an_agent_says_counts_once_it_is_named);
+    tcase_add_test(asking, agents_without_a_name_keep_no_owner_out);
+    tcase_add_test(asking, an_answer_that_comes_again_counts_once);
     tcase_add_test(asking, earlier_releases_answer_without_names);
     tcase_add_test(asking, the_last_names_count);
     TCase *owning = cell_case(suite, "owning");
     tcase_add_test(owning, a_repeated_break_does_not_end_the_next_hold);
+    tcase_add_loop_test(owning, an_upgrade_does_not_save_a_hold_from_the_break, 0, 2);
+    tcase_add_test(owning, a_break_of_too_many_readers_has_to_be_repeated);
+    tcase_add_test(owning, the_answer_takes_the_way_of_the_break);
     tcase_add_test(owning, a_late_break_does_not_end_a_later_grant);
     tcase_add_test(owning, a_break_of_this_host_s_own_readers_is_reported_at_once);
+    tcase_add_loop_test(owning, the_lock_delay_begins_when_the_hold_ends, 0, 2);
     return suite_run(suite);
 }

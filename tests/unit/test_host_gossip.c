@@ -398,6 +398,183 @@ START_TEST(what_is_held_here_is_told)
 }
 END_TEST
 
+/* Asks for a lock's `behind`. Returns false if there is none. */
+static bool show_behind(uint32_t client, const char *name, struct hfi_lock_frame *lock,
+                        struct hfi_behind_frame *behind)
+{
+    struct rig_reply *reply = show(client, name, lock);
+    return hfi_listed_behind(&reply->cursor, behind);
+}
+
+/* Behind whom this host has closed a lock is shown here, and told to other hosts. */
+START_TEST(behind_whom_it_is_closed_here)
+{
+    struct gossip_lock lock;
+    struct hfi_lock_frame shown;
+    struct hfi_behind_frame behind;
+    uint32_t client = rig_connect(rig, HOST_MAY_USE);
+    uint32_t looker = rig_connect(rig, HOST_MAY_USE);
+    struct hfi_opened opened = rig_open_granted(rig, client, "x", 5000 * RIG_MS);
+    (void)rig_take(rig, &opened);
+    pass(500);
+    ck_assert(told("x", &lock));
+    ck_assert(!lock.has_last);
+    ck_assert(!show_behind(looker, "x", &shown, &behind));
+    rig_die(rig, client);
+    pass(1000);
+    ck_assert(show_behind(looker, "x", &shown, &behind));
+    ck_assert_int_gt(shown.closed_ns, 3000 * RIG_MS);
+    ck_assert_int_le(shown.closed_ns, 4002 * RIG_MS); /* times in the region are rounded */
+    ck_assert_uint_eq(behind.ending, HF_ENDING_PROCESS);
+    ck_assert_int_eq(behind.pid, 77);
+    ck_assert(text_is(behind.agent, "host-a") && text_is(behind.command, "test"));
+    ck_assert_int_ge(behind.elapsed_ns, 1000 * RIG_MS);
+    ck_assert_int_lt(behind.elapsed_ns, 1200 * RIG_MS);
+    ck_assert(told("x", &lock));
+    ck_assert(lock.has_last);
+    ck_assert_uint_eq(lock.last.agent.length, 6);
+    ck_assert_mem_eq(lock.last.agent.text, "host-a", 6);
+    ck_assert_int_eq(lock.last.pid, 77);
+    ck_assert_str_eq(lock.last.command, "test");
+    ck_assert_uint_eq(lock.last.ending, HF_ENDING_PROCESS);
+    ck_assert_int_ge(lock.last.ended_ms, 900); /* it grows with the item's age */
+    pass(5000);
+    ck_assert(!told("x", &lock));
+    ck_assert(!show_behind(looker, "x", &shown, &behind));
+    ck_assert_int_eq(shown.closed_ns, 0);
+}
+END_TEST
+
+/* Publishes host-b's item about a lock that is closed, with `last` or, as a host of an earlier
+ * release does, without. */
+static void other_closes(const char *name, int64_t closed_ms, const struct gossip_last *last)
+{
+    struct gossip_lock lock = {.state = HF_STATE_FREE, .closed_ms = closed_ms};
+    lock.name.length = (uint8_t)strlen(name);
+    memcpy(lock.name.bytes, name, lock.name.length);
+    lock.has_last = last != NULL;
+    lock.last = last != NULL ? *last : lock.last;
+    ck_assert(gossip_put_lock(gossips[OTHER], &lock, rig->now_ns));
+    pass(500);
+}
+
+START_TEST(behind_whom_another_host_says)
+{
+    const struct gossip_last last = {.agent = {6, "host-c"},
+                                     .pid = 5,
+                                     .uid = 6,
+                                     .ended_ms = 100,
+                                     .ending = HF_ENDING_BROKEN,
+                                     .by_agent = {6, "host-d"},
+                                     .by_uid = 7,
+                                     .command = "job"};
+    struct hfi_lock_frame shown;
+    struct hfi_behind_frame behind;
+    uint32_t client = rig_connect(rig, HOST_MAY_USE);
+    other_closes("x", 3000, NULL);
+    ck_assert(show_behind(client, "x", &shown, &behind));
+    ck_assert_int_le(shown.closed_ns, 2600 * RIG_MS);
+    ck_assert(text_is(behind.agent, "host-b") && behind.command.size == 0);
+    ck_assert(behind.pid == -1 && behind.uid == -1 && behind.elapsed_ns == -1);
+    ck_assert_uint_eq(behind.ending, HF_ENDING_UNKNOWN);
+    other_closes("x", 3000, &last);
+    ck_assert(show_behind(client, "x", &shown, &behind));
+    ck_assert(text_is(behind.agent, "host-c") && text_is(behind.command, "job"));
+    ck_assert(behind.pid == 5 && behind.uid == 6 && behind.by_uid == 7);
+    ck_assert(text_is(behind.by_agent, "host-d"));
+    ck_assert_uint_eq(behind.ending, HF_ENDING_BROKEN);
+    ck_assert_int_ge(behind.elapsed_ns, 500 * RIG_MS);
+    ck_assert_int_le(behind.elapsed_ns, 700 * RIG_MS);
+}
+END_TEST
+
+/* Delivers a coordinator's word that host-b's session has ended. */
+static void closed_elsewhere(const char *name, uint32_t closed_ms)
+{
+    struct message message;
+    memset(&message, 0, sizeof(message));
+    message.kind = MESSAGE_REFUSED;
+    message.as.refused.agent = names[MINE];
+    message.as.refused.epoch = 1;
+    message.as.refused.name.length = (uint8_t)strlen(name);
+    memcpy(message.as.refused.name.bytes, name, strlen(name));
+    message.as.refused.reason = MESSAGE_REFUSED_IN_USE;
+    message.as.refused.owner = names[OTHER];
+    message.as.refused.closed_ms = closed_ms;
+    rig_receive(rig, &message);
+}
+
+/* host-b held the lock, and its session has ended. A coordinator says for how long the lock stays
+ * closed, and the last report of host-b says who held it. This host passes that on while a process
+ * waits here. */
+START_TEST(behind_a_host_that_vanished)
+{
+    struct gossip_lock lock;
+    struct hfi_lock_frame shown;
+    struct hfi_behind_frame behind;
+    uint32_t client = rig_connect(rig, HOST_MAY_USE);
+    struct gossip_lock held = {.state = HF_STATE_EXCLUSIVE, .name = {1, "x"}};
+    held.holder_total = held.holder_count = 1;
+    held.holders[0] = (struct gossip_holder){
+        .pid = 8, .uid = 9, .token = 3, .held_ms = 1, .remaining_ms = -1, .command = "job"};
+    ck_assert(gossip_put_lock(gossips[OTHER], &held, rig->now_ns));
+    pass(500);
+    closed_elsewhere("x", 3000);
+    rig_pass(rig, 500 * RIG_MS);
+    ck_assert(show_behind(client, "x", &shown, &behind));
+    ck_assert_int_eq(shown.closed_ns, 2500 * RIG_MS);
+    ck_assert(text_is(behind.agent, "host-b") && text_is(behind.command, "job"));
+    ck_assert(behind.pid == 8 && behind.uid == 9 && behind.elapsed_ns == -1);
+    ck_assert_uint_eq(behind.ending, HF_ENDING_SESSION);
+    ck_assert(!show_behind(client, "other", &shown, &behind));
+    pass(500);
+    ck_assert(!told("x", &lock)); /* no process waits here */
+    rig_pass(rig, 2000 * RIG_MS);
+    ck_assert(!show_behind(client, "x", &shown, &behind));
+    ck_assert_int_eq(shown.closed_ns, 0);
+    closed_elsewhere("y", 3000);
+    ck_assert(show_behind(client, "y", &shown, &behind));
+    (void)rig_open_granted(rig, client, "y", 0); /* the lock is this host's now */
+    ck_assert(!show_behind(client, "y", &shown, &behind));
+    ck_assert_int_eq(shown.closed_ns, 0);
+}
+END_TEST
+
+/* While a process waits here, this host tells other hosts behind whom the lock is closed elsewhere;
+ * not before, and not after the process has left. */
+START_TEST(a_waiting_host_passes_on_behind_whom)
+{
+    struct gossip_lock lock;
+    uint32_t client = rig_connect(rig, HOST_MAY_USE);
+    ck_assert_ptr_null(rig_open(rig, client, "z", 0));
+    rig_refuse(rig, rig_sent(rig, MESSAGE_ACQUIRE), MESSAGE_REFUSED_IN_USE);
+    struct rig_reply *reply = rig_find(rig, client, HFI_FRAME_OPENED);
+    ck_assert_ptr_nonnull(reply);
+    struct hfi_opened opened = reply->frame.opened;
+    closed_elsewhere("z", 9000);
+    pass(500);
+    ck_assert(!told("z", &lock));
+    opened.seat = rig_seat(rig, client, opened.handle, false);
+    struct hfi_actor actor = rig_actor(rig, opened.holder);
+    struct hfi_request request = {.slot = opened.slot, .seat = opened.seat, .trying = true};
+    struct hfi_wait_limit now = {.deadline_ns = rig->now_ns};
+    struct hfi_held held;
+    uint64_t place = 0;
+    ck_assert_int_eq(hfi_wait_exclusive(&actor, &request, &now, &place, &held), HFI_UNGRANTED);
+    pass(500);
+    ck_assert(told("z", &lock));
+    ck_assert_uint_eq(lock.waiter_total, 1);
+    ck_assert_int_gt(lock.closed_ms, 7500);
+    ck_assert_int_le(lock.closed_ms, 8000);
+    ck_assert(lock.has_last);
+    ck_assert_mem_eq(&lock.last.agent, &names[OTHER], sizeof(names[OTHER]));
+    ck_assert_uint_eq(lock.last.ending, HF_ENDING_SESSION);
+    hfi_leave(&actor, &request, &place);
+    pass(500);
+    ck_assert(!told("z", &lock));
+}
+END_TEST
+
 /* A name whose slot is freed right after its hold does not stay held in host-b's view. */
 START_TEST(a_name_that_goes_is_told)
 {
@@ -459,6 +636,10 @@ int main(void)
     tcase_add_loop_test(tests, a_crowd_is_told_as_far_as_there_is_room, 0, 2);
     tcase_add_test(tests, the_silent_are_unknown);
     tcase_add_test(tests, what_is_held_here_is_told);
+    tcase_add_test(tests, behind_whom_it_is_closed_here);
+    tcase_add_test(tests, behind_whom_another_host_says);
+    tcase_add_test(tests, behind_a_host_that_vanished);
+    tcase_add_test(tests, a_waiting_host_passes_on_behind_whom);
     tcase_add_test(tests, a_name_that_goes_is_told);
     tcase_add_test(tests, watchers_are_told_of_other_hosts);
     return suite_main("host_gossip", tests);

@@ -121,6 +121,48 @@ START_TEST(a_recall_of_before_is_answered_afterwards)
 }
 END_TEST
 
+/* The voters have version 2, which was in force in the old region. A message names version 1, which
+ * they had before. */
+static void check_still_doubtful(void)
+{
+    const struct message *back = rig_sent(rig, MESSAGE_GIVE_BACK);
+    ck_assert_ptr_nonnull(back);
+    ck_assert_uint_eq(back->as.give_back.version.sequence, 1);
+    uint32_t count = rig_sent_count(rig, MESSAGE_ACQUIRE);
+    rig_returned(rig, back);
+    ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_ACQUIRE), count + 1);
+    rig->fresh = false;
+    rig_answer(rig, rig_sent(rig, MESSAGE_ACQUIRE), MESSAGE_MODE_EXCLUSIVE, 2, 101, 200);
+    back = rig_sent(rig, MESSAGE_GIVE_BACK);
+    ck_assert_uint_eq(back->as.give_back.version.sequence, 2);
+    ck_assert_uint_ge(back->as.give_back.token_used, 200);
+    ck_assert_int_eq(hfi_word_mode(atomic_load(&fresh.words[0].word)), HFI_GRANT_NONE);
+    rig_returned(rig, back);
+    rig->fresh = true;
+    rig_answer(rig, rig_sent(rig, MESSAGE_ACQUIRE), MESSAGE_MODE_EXCLUSIVE, 3, 201, 300);
+    ck_assert_int_eq(hfi_word_mode(atomic_load(&fresh.words[0].word)), HFI_GRANT_EXCLUSIVE);
+}
+
+START_TEST(an_old_recall_does_not_end_the_doubt)
+{
+    begin_anew();
+    ck_assert_ptr_null(rig_open(rig, other, "a", 0));
+    rig_recall(rig, "a", 1);
+    ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_GIVE_BACK), 0);
+    rig_recall(rig, "a", 1); /* a recall that is repeated is heeded */
+    check_still_doubtful();
+}
+END_TEST
+
+START_TEST(an_old_recall_of_a_lock_nobody_has_open)
+{
+    begin_anew();
+    rig_recall(rig, "a", 1);
+    ck_assert_ptr_null(rig_open(rig, other, "a", 0));
+    check_still_doubtful();
+}
+END_TEST
+
 /* A dead process held the lock, so no handle has the hold's lock-delay any more. The next region
  * still waits until that lock-delay is over. */
 START_TEST(a_closed_lock_is_waited_for)
@@ -174,6 +216,8 @@ int main(void)
     tcase_add_test(tests, what_is_given_up_is_barred);
     tcase_add_test(tests, what_was_granted_before_goes_back);
     tcase_add_test(tests, a_recall_of_before_is_answered_afterwards);
+    tcase_add_test(tests, an_old_recall_does_not_end_the_doubt);
+    tcase_add_test(tests, an_old_recall_of_a_lock_nobody_has_open);
     tcase_add_test(tests, a_closed_lock_is_waited_for);
     tcase_add_test(tests, nothing_goes_back_for_what_is_read_in_rubbish);
     return suite_main("host_regions", tests);

@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
@@ -232,6 +233,60 @@ START_TEST(the_text_is_of_the_last_failure)
 }
 END_TEST
 
+static _Thread_local bool no_memory; /* calloc() fails in this thread */
+
+void *__real_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+    return no_memory ? NULL : __real_calloc(count, size);
+}
+
+static int ignore_it(const struct hf_lock_info *info, void *arg)
+{
+    (void)info;
+    (void)arg;
+    return 0;
+}
+
+static int without_descriptors(const char *name)
+{
+    hf_lock *lock = NULL;
+    struct rlimit before;
+    struct rlimit none = {0};
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+    none.rlim_max = before.rlim_max;
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+    int error = hf_open(client, name, NULL, &lock);
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
+    return error;
+}
+
+static int without_memory(int call)
+{
+    no_memory = true;
+    int error = call == 0   ? hf_show(client, "a", ignore_it, NULL)
+                : call == 1 ? hf_break(client, "a", 0)
+                            : hf_watch(client, "a");
+    no_memory = false;
+    return error;
+}
+
+/* The process has no descriptor left, and later no memory. The second text is not about
+ * descriptors. */
+START_TEST(a_second_lack_of_memory_has_its_own_text)
+{
+    static const char *const actions[] = {"show the lock \"a\"", "break the lock \"a\"",
+                                          "memory to watch \"a\""};
+    FAILS(without_descriptors("a"), HF_ENOMEM, "no connection to the agent at ");
+    ck_assert_int_eq(without_memory(_i), HF_ENOMEM);
+    ck_assert_msg(strstr(hf_error_text(NULL), actions[_i]) != NULL &&
+                      strstr(hf_error_text(NULL), "no connection") == NULL,
+                  "%s", hf_error_text(NULL));
+}
+END_TEST
+
 static int stop_at_once(const struct hf_lock_info *info, void *arg)
 {
     (void)info;
@@ -319,6 +374,7 @@ int main(void)
     tcase_add_test(tests, acquiring_all_names_the_lock_that_failed);
     tcase_add_test(tests, a_sequencer_is_described);
     tcase_add_test(tests, the_text_is_of_the_last_failure);
+    tcase_add_loop_test(tests, a_second_lack_of_memory_has_its_own_text, 0, 3);
     tcase_add_test(tests, a_result_of_the_programs_function_is_no_failure);
     tcase_add_test(tests, a_forked_child_is_told_whose_client_it_is);
     tcase_add_test(tests, each_thread_has_its_own_text);

@@ -5,7 +5,10 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "../emulation.h"
 #include "../suite_main.h"
+/* libholdfast's own header, to play a clock that is ahead */
+#include "client.h"
 
 static void setup(void)
 {
@@ -173,6 +176,15 @@ START_TEST(arguments_are_checked)
     hf_lock *lock = open_lock(client, "a");
     ck_assert_int_eq(hf_acquire_start(NULL, HF_EXCLUSIVE, -1), HF_EINVAL);
     ck_assert_int_eq(hf_acquire_start(lock, (enum hf_mode)7, -1), HF_EINVAL);
+}
+END_TEST
+
+START_TEST(the_child_of_a_fork_starts_nothing)
+{
+    if (!fork_is_wiped("lib_starts")) {
+        return;
+    }
+    hf_lock *lock = open_lock(client, "a");
     pid_t child = fork();
     ck_assert_int_ge(child, 0);
     if (child == 0) {
@@ -269,6 +281,84 @@ START_TEST(a_start_goes_on_after_a_session_that_is_over)
 }
 END_TEST
 
+/* The turn of a start has come, but the lease is over. Its steps lead to nothing, so they must not
+ * ring: the agent would poke the client, which would make the next steps at once. The start is a
+ * reader of a watched lock, or a second start of the client waits behind it. */
+START_TEST(without_a_lease_a_start_does_not_ring_again_and_again)
+{
+    hf_lock *lock = open_lock(client, "a");
+    hf_lock *second = open_lock(client, "a");
+    hf_lock *theirs = open_lock(other, "a");
+    ck_assert_int_eq(hf_acquire(theirs, HF_EXCLUSIVE, 0, NULL), 0);
+    ck_assert_int_eq(hf_acquire_start(lock, HF_SHARED, -1), 0);
+    if (_i == 0) {
+        atomic_fetch_or(&agent.region.words[agent_slot(&agent, "a")].word, HFI_W_WATCHED);
+    } else {
+        ck_assert_int_eq(hf_acquire_start(second, HF_EXCLUSIVE, -1), 0);
+    }
+    atomic_store(&agent.renews, false);
+    expect_nothing(50 * MS);
+    ck_assert_int_eq(hf_release(theirs), 0); /* it rings, and the agent pokes */
+    agent_publish(&agent, -1 * S);
+    uint32_t before = atomic_load(&agent.rings);
+    expect_nothing(300 * MS);
+    ck_assert_uint_lt(atomic_load(&agent.rings) - before, 10);
+    atomic_store(&agent.renews, true);
+    expect_granted(lock);
+}
+END_TEST
+
+static int64_t far_ahead(void *arg)
+{
+    (void)arg;
+    return now_ns() + 10 * LONG_TTL_NS;
+}
+
+/* A step of the start finds the lease over, and the lease is renewed before the library decides
+ * when to make the next step. No process rings any more. */
+START_TEST(a_start_goes_on_if_the_lease_is_renewed_after_its_step)
+{
+    struct hf_event event;
+    hf_lock *lock = open_lock(client, "a");
+    hf_lock *theirs = open_lock(other, "a");
+    ck_assert_int_eq(hf_acquire(theirs, HF_EXCLUSIVE, 0, NULL), 0);
+    ck_assert_int_eq(hf_acquire_start(lock, HF_EXCLUSIVE, -1), 0);
+    expect_nothing(20 * MS);
+    struct hfi_kernel *kernel = &atomic_load(&lock->binding)->map->kernel;
+    struct hfi_kernel real = *kernel;
+    kernel->now_ns = far_ahead; /* the lease seems to be over, but only to the step */
+    ck_assert_int_eq(hf_release(theirs), 0);
+    expect_nothing(20 * MS);
+    *kernel = real;
+    struct pollfd polled = {.fd = hf_event_fd(client), .events = POLLIN};
+    ck_assert_int_eq(poll(&polled, 1, 10000), 1);
+    ck_assert(await_event(&event, 10 * S));
+    ck_assert_int_eq(event.kind, HF_EVENT_GRANTED);
+}
+END_TEST
+
+/* The program has not read that its first start failed. It gets the event of its second start, and
+ * not that of the first. */
+START_TEST(a_grant_follows_a_failure_that_was_not_read)
+{
+    hf_lock *lock = open_lock(client, "a");
+    hf_lock *theirs = open_lock(other, "a");
+    ck_assert_int_eq(hf_acquire(theirs, HF_EXCLUSIVE, 0, NULL), 0);
+    ck_assert_int_eq(hf_acquire_start(lock, HF_EXCLUSIVE, 0), 0); /* fails at once */
+    if (_i == 0) {
+        ck_assert_int_eq(hf_release(theirs), 0);
+    }
+    ck_assert_int_eq(hf_acquire_start(lock, HF_EXCLUSIVE, -1), 0);
+    if (_i == 1) {
+        expect_nothing(20 * MS);
+        ck_assert_int_eq(hf_release(theirs), 0);
+    }
+    expect_granted(lock);
+    expect_nothing(20 * MS);
+    ck_assert_int_eq(hf_release(lock), 0);
+}
+END_TEST
+
 /* Two threads read the client's events, and each start ends in one event. */
 struct reader {
     _Atomic bool stop;
@@ -327,11 +417,15 @@ int main(void)
     tcase_add_loop_test(tests, starts_and_threads_are_served_in_order, 0, 2);
     tcase_add_test(tests, while_a_start_is_pending_the_handle_says_so);
     tcase_add_test(tests, arguments_are_checked);
+    tcase_add_test(tests, the_child_of_a_fork_starts_nothing);
     tcase_add_test(tests, a_start_fails_at_its_timeout);
     tcase_add_test(tests, a_start_is_cancelled);
     tcase_add_loop_test(tests, a_closed_handle_has_no_start, 0, 4);
     tcase_add_test(tests, a_start_goes_on_when_the_agent_is_back);
     tcase_add_test(tests, a_start_goes_on_after_a_session_that_is_over);
+    tcase_add_loop_test(tests, without_a_lease_a_start_does_not_ring_again_and_again, 0, 2);
+    tcase_add_test(tests, a_start_goes_on_if_the_lease_is_renewed_after_its_step);
+    tcase_add_loop_test(tests, a_grant_follows_a_failure_that_was_not_read, 0, 2);
     tcase_add_test(tests, several_threads_may_read_the_events);
     return suite_main("starts", tests);
 }

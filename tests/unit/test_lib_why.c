@@ -89,6 +89,52 @@ START_TEST(why_without_an_agent_is_a_reason)
 }
 END_TEST
 
+/* The hold behind which a lock is closed, in each way in which it can have ended. */
+START_TEST(why_says_behind_whom_it_is_closed)
+{
+    static const struct {
+        int closed; /* as in struct agent */
+        const char *text;
+    } rows[] = {
+        {HF_ENDING_UNKNOWN,
+         "its last holder vanished, or its hold was ended, 1.7 s ago; last holder "
+         "on gone: process 4715 (sleep 3)"},
+        {HF_ENDING_PROCESS,
+         "the process that held it ended, 1.7 s ago; last holder on gone: process "
+         "4715 (sleep 3)"},
+        {HF_ENDING_BROKEN, "its last hold was broken by user 4294967288 on other, 1.7 s ago; last "
+                           "holder on gone: process 4715 (sleep 3)"},
+        {HF_ENDING_LEASE, "the lease of its last hold was over, 1.7 s ago; last holder on gone: "
+                          "process 4715 (sleep 3)"},
+        {HF_ENDING_STALL, "its last holder reported no progress, 1.7 s ago; last holder on gone: "
+                          "process 4715 (sleep 3)"},
+        {HF_ENDING_SESSION,
+         "the session of gone, which had it, ended, 1.7 s ago; last known holder "
+         "on gone: process 4715 (sleep 3)"},
+        {99, "its last holder vanished, or its hold was ended, 1.7 s ago; last holder on gone: "
+             "process 4715 (sleep 3)"},                          /* of a later release */
+        {-2, "its last holder vanished, or its hold was ended"}, /* nothing is known */
+    };
+    struct hf_reason reason = HF_REASON_INIT;
+    char text[512];
+    hf_lock *lock = open_lock(client, "a");
+    atomic_store(&agent.closed, rows[_i].closed + 1);
+    ck_assert_int_eq(hf_why(lock, &reason), 0);
+    snprintf(text, sizeof(text), "closed for another 2.3 s (lock-delay): %s; waiting: 1",
+             rows[_i].text);
+    ck_assert_str_eq(reason.text, text);
+    ck_assert_int_eq(reason.kind, HF_WHY_CLOSED);
+    ck_assert_int_eq(reason.closed_ns, INT64_C(2300000000));
+    bool known = rows[_i].closed >= 0;
+    ck_assert_str_eq(reason.agent, known ? "gone" : "");
+    ck_assert_str_eq(reason.command, known ? "sleep 3" : "");
+    ck_assert_int_eq(reason.pid, known ? 4715 : -1);
+    ck_assert_int_eq(reason.since_ns, known ? INT64_C(1700000000) : -1);
+    ck_assert_int_eq(reason.uid, -1);
+    hf_close(lock);
+}
+END_TEST
+
 struct question {
     hf_lock *lock;
     _Atomic bool over;
@@ -132,6 +178,7 @@ int main(void)
     tcase_set_timeout(tests, 60);
     tcase_add_checked_fixture(tests, setup, clients_destroy);
     tcase_add_test(tests, why_names_the_holder);
+    tcase_add_loop_test(tests, why_says_behind_whom_it_is_closed, 0, 8);
     tcase_add_test(tests, why_names_the_missing_voters);
     tcase_add_test(tests, why_has_room_to_grow);
     tcase_add_test(tests, why_without_an_agent_is_a_reason);

@@ -103,6 +103,120 @@ START_TEST(test_read_back)
 }
 END_TEST
 
+static const struct hfi_behind_frame sample_behind = {
+    .ending = 2,
+    .elapsed_ns = 21,
+    .pid = 22,
+    .uid = 23,
+    .agent = {"host-c", 6},
+    .command = {"sleep 9", 7},
+    .by_uid = 24,
+    .by_agent = {"host-d", 6},
+};
+
+/* Behind whom a lock is closed comes after its parties. The cursor skips parties that the caller
+ * does not read, and `behind` too. */
+START_TEST(test_behind)
+{
+    struct hfi_lock_frame added = lock_named("a");
+    struct hfi_behind_frame behind;
+
+    fill_parties("");
+    added.holder_count = 1;
+    added.waiter_count = 2;
+    added.behind = &sample_behind;
+    hfi_listed_begin(&builder, page, sizeof page, 9);
+    ck_assert(hfi_listed_add(&builder, &added, parties));
+    ck_assert(hfi_listed_add(&builder, &added, parties));
+    added.behind = NULL;
+    ck_assert(hfi_listed_add(&builder, &added, parties));
+    finish_and_decode(false);
+    ck_assert(hfi_listed_next_lock(&cursor, &lock));
+    ck_assert(hfi_listed_next_party(&cursor, &party));
+    ck_assert(hfi_listed_behind(&cursor, &behind));
+    ck_assert_uint_eq(behind.ending, 2);
+    ck_assert_int_eq(behind.elapsed_ns, 21);
+    ck_assert_int_eq(behind.pid, 22);
+    ck_assert_int_eq(behind.uid, 23);
+    ck_assert_text_eq(behind.agent, "host-c");
+    ck_assert_text_eq(behind.command, "sleep 9");
+    ck_assert_int_eq(behind.by_uid, 24);
+    ck_assert_text_eq(behind.by_agent, "host-d");
+    ck_assert(!hfi_listed_behind(&cursor, &behind));
+    ck_assert(!hfi_listed_next_party(&cursor, &party));
+    ck_assert(hfi_listed_next_lock(&cursor, &lock)); /* its `behind` is not read */
+    ck_assert(hfi_listed_next_lock(&cursor, &lock));
+    ck_assert_uint_eq(lock.waiter_count, 2);
+    ck_assert(!hfi_listed_behind(&cursor, &behind));
+    ck_assert(!hfi_listed_next_lock(&cursor, &lock));
+}
+END_TEST
+
+/* An agent that sends no `behind`, and a later one that sends more elements, are understood. */
+START_TEST(test_behind_of_other_releases)
+{
+    static const char earlier[] = "\x94\x44\x09\xc2\xdc\x00\x01\x98\xa1n\x00\x07\x08\xa0\x00"
+                                  "\xc2\x90";
+    static const char later[] = "\x94\x44\x09\xc2\xdc\x00\x01\x9a\xa1n\x00\x07\x08\xa0\x00"
+                                "\xc2\x90\x99\x63\xff\xff\xff\xa0\xa0\xff\xa0\x91\x05\xa1z";
+    struct hfi_behind_frame behind;
+
+    hfi_listed_begin(&builder, page, sizeof page, 9);
+    lock = lock_named("n");
+    lock.closed_ns = 7;
+    lock.age_ns = 8;
+    ck_assert(hfi_listed_add(&builder, &lock, NULL));
+    ck_assert_uint_eq(hfi_listed_finish(&builder, false), sizeof earlier - 1);
+    ck_assert_mem_eq(page, earlier, sizeof earlier - 1);
+
+    ck_assert_msg(hfi_frame_decode(later, sizeof later - 1, &frame, &cursor, &error) == 0, "%s",
+                  error.text);
+    ck_assert(hfi_listed_next_lock(&cursor, &lock));
+    ck_assert_int_eq(lock.closed_ns, 7);
+    ck_assert(hfi_listed_behind(&cursor, &behind));
+    ck_assert_uint_eq(behind.ending, 0x63);
+    ck_assert_int_eq(behind.pid, -1);
+    ck_assert_text_eq(behind.agent, "");
+    ck_assert(!hfi_listed_next_lock(&cursor, &lock));
+    ck_assert_int_ne(hfi_frame_decode(later, sizeof later - 3, &frame, &cursor, &error), 0);
+}
+END_TEST
+
+/* The first lock of a page fits with its `behind`, too: parties are left out instead. */
+START_TEST(test_behind_always_fits)
+{
+    struct hfi_lock_frame added = lock_named("n");
+    struct hfi_behind_frame behind = sample_behind;
+    char longest[300];
+
+    memset(longest, 'c', sizeof longest);
+    memcpy(longest, "a\x1b", 2);
+    behind.command = (struct hfi_text){longest, sizeof longest};
+    behind.pid = -7;
+    behind.uid = INT64_C(1) << 33;
+    behind.elapsed_ns = INT64_MIN;
+    behind.ending = 1000;
+    fill_parties("some command");
+    added.holder_count = 1;
+    added.waiter_count = 64;
+    added.behind = &behind;
+    hfi_listed_begin(&builder, page, 1024, 9);
+    ck_assert(hfi_listed_add(&builder, &added, parties));
+    finish_and_decode(false);
+    ck_assert(hfi_listed_next_lock(&cursor, &lock));
+    ck_assert(lock.more_parties);
+    ck_assert_uint_eq(lock.holder_count, 1);
+    ck_assert_uint_gt(lock.waiter_count, 5);
+    ck_assert(hfi_listed_behind(&cursor, &behind));
+    ck_assert_int_eq(behind.pid, -1);
+    ck_assert_int_eq(behind.uid, -1);
+    ck_assert_int_eq(behind.elapsed_ns, 0);
+    ck_assert_uint_eq(behind.ending, 0);
+    ck_assert_uint_eq(behind.command.size, HFI_FRAME_COMMAND_MAX);
+    ck_assert_mem_eq(behind.command.bytes, "a?ccc", 5);
+}
+END_TEST
+
 /* The cursor skips parties that the caller does not read. */
 START_TEST(test_skip_parties)
 {
@@ -269,6 +383,9 @@ int main(void)
     TCase *tcase = tcase_create("listed");
 
     tcase_add_test(tcase, test_read_back);
+    tcase_add_test(tcase, test_behind);
+    tcase_add_test(tcase, test_behind_of_other_releases);
+    tcase_add_test(tcase, test_behind_always_fits);
     tcase_add_test(tcase, test_skip_parties);
     tcase_add_test(tcase, test_page_is_full);
     tcase_add_test(tcase, test_left_out_whole);

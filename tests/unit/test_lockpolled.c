@@ -108,6 +108,14 @@ static void other_takes(void)
     ck_assert_int_eq(hfi_try_exclusive(&other, &other_request, &others_hold), HFI_HELD);
 }
 
+/* A reader with a later ticket was let in before the waiter joined the queue. So the waiter's
+ * ticket is admitted already, and the release that lets it in raises `admit` for nobody. */
+static void other_takes_after_a_reader(void)
+{
+    other_takes();
+    region.slots[0].admit = region.slots[0].ticket_next;
+}
+
 static void other_reads(void)
 {
     ck_assert_int_eq(hfi_try_shared(&other, &other_request, &others_hold), HFI_HELD);
@@ -131,6 +139,7 @@ static void other_downgrades(void)
 static const struct turn turns[] = {
     {"a hand-over", other_takes, other_releases, false},
     {"a reader let in", other_takes, other_releases, true},
+    {"a reader let in that was admitted before", other_takes_after_a_reader, other_releases, true},
     {"a reader let in by a downgrade", other_takes, other_downgrades, true},
     {"the last reader leaves", other_reads, other_stops_reading, false},
 };
@@ -231,11 +240,9 @@ END_TEST
 static void agent_ends_the_hold(void)
 {
     if (hfi_word_holder(region.words[0].word) == WAITER) {
-        hfi_evict(&agent, 0, WAITER, region.words[0].word & HFI_W_TOKEN, 0);
-    }
-    if (hfi_is_polled(&region, SEAT)) {
-        hfi_bury_waiter(&agent, SEAT);
-        hfi_pass_on(&agent, 0, WAITER, SEAT);
+        uint64_t token = region.words[0].word & HFI_W_TOKEN;
+        hfi_unseat(&agent, 0, SEAT, WAITER, token);
+        hfi_evict(&agent, 0, WAITER, token, 0);
     }
 }
 
@@ -275,27 +282,67 @@ START_TEST(a_hold_that_is_ended_unread_ends_with_its_place)
 }
 END_TEST
 
-static uint64_t passing; /* the token of the word that the agent is about to pass on; 0: none */
+/* The waiter notices its hold, ends it, and waits again behind another process. */
+static void waiter_comes_again(void)
+{
+    ck_assert_int_eq(wait(), HFI_HELD);
+    hfi_release(&waiter, 0, held.token);
+    other_takes();
+    ck_assert_int_eq(wait(), HFI_POLLED);
+}
 
-/* As agent_ends_the_hold(), but the agent stands still in hfi_pass_on(), before its last swap. */
-static void agent_begins_to_pass_on(void)
+/* The agent is about to end a hold that its process has not noticed. Whenever the process notices
+ * it meanwhile and waits again, it keeps its new place. */
+START_TEST(the_next_place_is_not_taken_away)
+{
+    static const struct turn coming = {"the next wait", NULL, waiter_comes_again, false};
+    turn = &coming;
+    dies = false;
+    for (at = 0; at < POINTS_MAX; at++) {
+        points = -1;
+        void *memory = region_make();
+        other_takes();
+        ck_assert_int_eq(wait(), HFI_POLLED);
+        other_releases();
+        uint64_t token = region.words[0].word & HFI_W_TOKEN;
+        points = 0;
+        hfi_unseat(&agent, 0, SEAT, WAITER, token);
+        bool acted = points < 0;
+        points = -1;
+        if (!acted) {
+            ck_assert_int_gt(at, 2);
+            ck_assert_uint_ne(*hfi_seat_wait(&region, SEAT) & HFI_WAIT_LEFT, 0);
+            free(memory);
+            return;
+        }
+        ck_assert_msg(*hfi_seat_wait(&region, SEAT) == place, "operation %d: place gone", at);
+        free(memory);
+    }
+    ck_abort_msg("never ends");
+}
+END_TEST
+
+static uint64_t passing; /* the token of the word that is about to be passed on; 0: none */
+
+/* The agent begins to end the hold. The process that handed the lock over finds the place LEFT,
+ * passes the lock on, and stands still before its last swap (rule 5). */
+static void another_begins_to_pass_on(void)
 {
     _Atomic uint64_t *cell = hfi_seat_wait(&region, SEAT);
+    uint64_t word = region.words[0].word;
     passing = 0;
-    if (hfi_is_polled(&region, SEAT)) {
-        hfi_evict(&agent, 0, WAITER, region.words[0].word & HFI_W_TOKEN, 0);
-        ck_assert_uint_eq(hfi_word_holder(region.words[0].word), WAITER); /* handed over again */
-        hfi_bury_waiter(&agent, SEAT);
+    hfi_unseat(&agent, 0, SEAT, WAITER, word & HFI_W_TOKEN);
+    if (*cell & HFI_WAIT_LEFT) {
         *cell = (*cell & ~(uint64_t)HFI_WAIT_LEFT) | HFI_WAIT_PASSED;
-        passing = hfi_token(0, region.words[0].word);
+        passing = hfi_token(0, word);
     }
 }
 
-/* The agent then swaps the word. The waiter must not have taken that word for its hold: it would
+/* That process then swaps the word. The waiter must not have taken that word for its hold: it would
  * end without a lock-delay while the program works. */
 START_TEST(a_hold_that_is_being_passed_on_is_not_the_waiters)
 {
-    static const struct turn ending = {"an eviction", NULL, agent_begins_to_pass_on, false};
+    static const struct turn ending = {"an eviction", NULL, another_begins_to_pass_on, false};
     turn = &ending;
     dies = false;
     int passed = 0;
@@ -335,6 +382,7 @@ int main(void)
     tcase_add_loop_test(tests, whoever_gives_a_polled_waiter_its_turn_rings, 0, TURNS);
     tcase_add_loop_test(tests, after_a_death_the_agent_finds_the_polled_waiter, 0, TURNS);
     tcase_add_test(tests, a_hold_that_is_ended_unread_ends_with_its_place);
+    tcase_add_test(tests, the_next_place_is_not_taken_away);
     tcase_add_test(tests, a_hold_that_is_being_passed_on_is_not_the_waiters);
     return suite_main("lockpolled", tests);
 }

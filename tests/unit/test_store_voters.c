@@ -233,6 +233,45 @@ START_TEST(a_store_that_starts_over_keeps_the_record)
 }
 END_TEST
 
+/* A removed voter's store is like that of an observer: a new id, and nothing that it voted. */
+START_TEST(a_retired_store_is_an_empty_one)
+{
+    const struct message_voters record = record_of(3, 4);
+    const struct quorum_change change = {.number = 4, .promised = 65537};
+    struct quorum_change found;
+    struct action action = {.kind = ACTION_PERSIST_MARK};
+    bool is_found = true;
+    bool voted = true;
+    uint64_t commit = 0;
+    struct store *store = open_store();
+    ck_assert(store_has_voted(store, &voted));
+    ck_assert(!voted);
+    put(store, ACTION_PERSIST_VOTERS, &record, NULL);
+    put(store, ACTION_PERSIST_CHANGE, NULL, &change);
+    message_agent_set(&action.as.mark.agent, "host-b", 6);
+    ck_assert(store_begin(store) && store_put_action(store, &action) &&
+              store_put_session_epoch(store, 7) && store_commit(store, &commit));
+    ck_assert(store_has_voted(store, &voted));
+    ck_assert(voted);
+    uint64_t id = meta.store_id[0];
+    ck_assert_msg(store_retire(store, &meta), "%s", store_error(store));
+    ck_assert_uint_ne(meta.store_id[0], id);
+    ck_assert_uint_eq(meta.commit, commit + 1);
+    id = meta.store_id[0];
+    store_close(store);
+    store = open_store();
+    ck_assert_uint_eq(meta.store_id[0], id);
+    ck_assert_uint_eq(meta.commit, commit + 1);
+    ck_assert_uint_eq(meta.session_epoch, 7);
+    ck_assert(store_has_voted(store, &voted));
+    ck_assert(!voted);
+    check_record(store, &record);
+    ck_assert(store_change_of_voters(store, &found, &is_found));
+    ck_assert(!is_found);
+    store_close(store);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("store_voters");
@@ -242,5 +281,6 @@ int main(void)
     tcase_add_test(tests, an_open_batch_leaves_the_old_record);
     tcase_add_test(tests, a_text_that_nobody_writes_is_refused);
     tcase_add_test(tests, a_store_that_starts_over_keeps_the_record);
+    tcase_add_test(tests, a_retired_store_is_an_empty_one);
     return suite_main("store_voters", tests);
 }

@@ -112,6 +112,62 @@ START_TEST(a_try_is_refused_when_the_owner_says_in_use)
 }
 END_TEST
 
+/* Checks that the node's latest REFUSED says behind which host the lock is closed. id: 0 if the
+ * message refuses nothing. Returns for how long. */
+static uint32_t told_closed(uint32_t node, uint64_t id, uint32_t count)
+{
+    const struct message *message = cell_got(cell, node, MESSAGE_REFUSED);
+    struct message owner;
+    cell_header(cell, hosts[0], MESSAGE_REFUSED, &owner);
+    ck_assert_uint_eq(cell_got_count(cell, node, MESSAGE_REFUSED), count);
+    ck_assert_ptr_nonnull(message);
+    const struct message_refused *refused = &message->as.refused;
+    ck_assert_uint_eq(refused->reason, MESSAGE_REFUSED_IN_USE);
+    ck_assert_uint_eq(refused->request_id, id);
+    ck_assert_uint_eq(refused->epoch, 1);
+    ck_assert_uint_eq(refused->name.length, 1);
+    ck_assert_mem_eq(&refused->owner, &owner.from, sizeof(owner.from));
+    return refused->closed_ms;
+}
+
+/* The owner's session ends. Each copy of a waiting host's request brings for how long the lock
+ * stays closed, and behind which host; and so does the refusal of a try. */
+START_TEST(hosts_learn_behind_whom_it_is_closed)
+{
+    cell = cell_ready(5);
+    to = cell_coordinator(cell, "a");
+    for (uint32_t i = 0; i < 4; i++) {
+        hosts[i] = (to + 1 + i) % 5;
+    }
+    for (uint32_t i = 0; i < 5; i++) {
+        cell_extend(cell, hosts[0], i, 1);
+    }
+    cell_acquire(cell, hosts[0], to, "a", 1, 1, X, 2000);
+    cell_settle(cell);
+    ask(hosts[1], 1, X, MESSAGE_TRIES_NONE, 0);
+    ask(hosts[1], 1, X, MESSAGE_TRIES_NONE, 500);
+    ck_assert_uint_eq(refusals(hosts[1], 1), 0); /* the owner's session lives */
+    cell_run(cell, CELL_TTL_NS / 10 * 11 + 500 * CELL_MS);
+    ck_assert_uint_eq(refusals(hosts[1], 1), 0);
+    ask(hosts[1], 1, X, MESSAGE_TRIES_NONE, 4000);
+    uint32_t first_ms = told_closed(hosts[1], 0, 1);
+    ck_assert_uint_gt(first_ms, 1000);
+    ck_assert_uint_le(first_ms, 2200);
+    cell_run(cell, 500 * CELL_MS);
+    ask(hosts[1], 1, X, MESSAGE_TRIES_NONE, 4500);
+    uint32_t second_ms = told_closed(hosts[1], 0, 2);
+    ck_assert_uint_le(second_ms, first_ms - 500);
+    ck_assert_uint_ge(second_ms, first_ms - 600);
+    ask(hosts[2], 1, X, MESSAGE_TRIES_ONLY, 0);
+    ck_assert_uint_le(told_closed(hosts[2], 1, 1), second_ms);
+    ask(hosts[3], 1, X, MESSAGE_TRIES_ALSO, 0);
+    ck_assert_uint_le(told_closed(hosts[3], 1, 1), second_ms);
+    cell_run(cell, 2000 * CELL_MS);
+    ck_assert(has(hosts[1], 1));
+    cell_destroy(cell);
+}
+END_TEST
+
 START_TEST(a_try_gets_the_grant_that_was_idle)
 {
     begin(X);
@@ -367,6 +423,7 @@ int main(void)
 {
     TCase *tests = tcase_create("coordinator");
     tcase_add_test(tests, a_try_is_refused_when_the_owner_says_in_use);
+    tcase_add_test(tests, hosts_learn_behind_whom_it_is_closed);
     tcase_add_test(tests, a_try_gets_the_grant_that_was_idle);
     tcase_add_test(tests, each_try_asks_anew);
     tcase_add_test(tests, what_is_lost_is_asked_again);

@@ -2,6 +2,7 @@
  * Packets between agents: every field of a message survives encoding and decoding, damaged packets
  * are refused, and the bytes are those of SCHEMA.md.
  */
+#include "gossip_samples.h"
 #include "wire_samples.h"
 
 #include "hot_assert.h"
@@ -183,8 +184,8 @@ END_TEST
  * WIRE_VERSION and a change of SCHEMA.md. The hashes of older versions stay. */
 START_TEST(test_bytes_of_all_kinds)
 {
-    static const uint64_t hashes[] = {UINT64_C(0xd732a0b5e93de71e), UINT64_C(0xf598f5f27e2186a1),
-                                      UINT64_C(0x63bcfe30f2f4d5b8)};
+    static const uint64_t hashes[] = {UINT64_C(0xd732a0b5e93de71e), UINT64_C(0x02aa88cc385aa700),
+                                      UINT64_C(0xa760f666e0ca535b)};
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
 
     speaks = WIRE_VERSION_OLDEST + (uint32_t)_i;
@@ -197,6 +198,35 @@ START_TEST(test_bytes_of_all_kinds)
     }
     ck_assert_uint_eq(sizeof hashes / sizeof hashes[0], VERSIONS);
     ck_assert_msg(hash == hashes[_i], "0x%016llx", (unsigned long long)hash);
+}
+END_TEST
+
+/* Gossip has `last` only from version 5 on. Bytes that are not gossip are not changed. */
+START_TEST(test_gossip_of_versions)
+{
+    static unsigned char gossip[GOSSIP_PACKET_MAX];
+    static unsigned char narrow[GOSSIP_PACKET_MAX];
+    struct wire_writer writer;
+    struct wire_reader reader;
+    enum wire_item_kind kind;
+    const unsigned char *read;
+    size_t size = gossip_sample(9, gossip);
+    size_t read_size;
+
+    speaks = WIRE_VERSION_OLDEST + (uint32_t)_i;
+    begin(&writer, sizeof packet);
+    ck_assert(wire_add_gossip(&writer, gossip, size));
+    ck_assert_int_eq(open_bytes(&reader, packet, wire_end(&writer)), WIRE_OK);
+    ck_assert(wire_next(&reader, &kind, &got, &read, &read_size));
+    ck_assert_int_eq(kind, WIRE_GOSSIP);
+    if (speaks < WIRE_VERSION_GROWN) {
+        ck_assert_uint_eq(read_size, gossip_narrow(gossip, size, narrow));
+        ck_assert_uint_lt(read_size, size);
+        ck_assert_mem_eq(read, narrow, read_size);
+    } else {
+        ck_assert_uint_eq(read_size, size);
+        ck_assert_mem_eq(read, gossip, size);
+    }
 }
 END_TEST
 
@@ -473,9 +503,9 @@ static bool has_optional(void)
 {
     return sent.kind == MESSAGE_RENEW || sent.kind == MESSAGE_RENEW_ACK ||
            sent.kind == MESSAGE_AMEND || sent.kind == MESSAGE_ACQUIRE ||
-           sent.kind == MESSAGE_RECALL || sent.kind == MESSAGE_BREAK ||
-           sent.kind == MESSAGE_BREAK_HOLD || sent.kind == MESSAGE_BROKEN ||
-           (sent.kind == MESSAGE_HEARTBEAT && speaks >= 5);
+           sent.kind == MESSAGE_RECALL || sent.kind == MESSAGE_REFUSED ||
+           sent.kind == MESSAGE_BREAK || sent.kind == MESSAGE_BREAK_HOLD ||
+           sent.kind == MESSAGE_BROKEN || (sent.kind == MESSAGE_HEARTBEAT && speaks >= 5);
 }
 
 /* Returns how many arrays of the packet may be shorter: the items, a message with an optional
@@ -814,6 +844,7 @@ int main(void)
     tcase_add_loop_test(tcase, test_round_trip, 0, SAMPLES_ALL);
     tcase_add_test(tcase, test_shares);
     tcase_add_test(tcase, test_golden);
+    tcase_add_loop_test(tcase, test_gossip_of_versions, 0, VERSIONS);
     tcase_add_loop_test(tcase, test_bytes_of_all_kinds, 0, VERSIONS);
     tcase_add_test(tcase, test_broken);
     tcase_add_test(tcase, test_all_kinds_sampled);

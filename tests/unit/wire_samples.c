@@ -271,6 +271,7 @@ static void fill_request(struct draw *draw, struct message *out)
         ASKED(draw, &out->as.refused);
         out->as.refused.reason = (uint8_t)number(draw, UINT8_MAX);
         agent(draw, &out->as.refused.owner);
+        out->as.refused.closed_ms = u32(draw);
         break;
     default:
         ASKED(draw, &out->as.version);
@@ -635,6 +636,8 @@ void wire_sample_of(struct message *message, uint32_t version)
         message->as.acquire.tries = MESSAGE_TRIES_NONE;
     } else if (message->kind == MESSAGE_RECALL) {
         message->as.version.recall = MESSAGE_RECALL_WAITS;
+    } else if (message->kind == MESSAGE_REFUSED) {
+        message->as.refused.closed_ms = 0;
     } else if (message->kind == MESSAGE_BREAK || message->kind == MESSAGE_BREAK_HOLD) {
         message->as.break_lock.user = 0;
         message->as.break_lock.counts = false;

@@ -133,6 +133,7 @@ bool gossip_put_lock(struct gossip *gossip, const struct gossip_lock *lock, int6
     for (uint32_t i = 0; i < aged->waiter_count; i++) {
         aged->waiters[i].waited_ms = 0;
     }
+    aged->last.ended_ms = aged->last.ended_ms < 0 ? -1 : 0;
     uint64_t content = content_of(&item);
     item.as.lock = *lock;
     return put_own(gossip, &item, content);

@@ -60,6 +60,8 @@ static void lock_age(struct gossip_lock *lock, int64_t age_ms)
         waiter->waited_ms += waiter->waited_ms >= 0 && waiter->waited_ms < INT64_MAX / 2 ? age_ms
                                                                                          : 0;
     }
+    lock->last.ended_ms += lock->last.ended_ms >= 0 && lock->last.ended_ms < INT64_MAX / 2 ? age_ms
+                                                                                           : 0;
 }
 
 bool gossip_lock_next(const struct gossip *gossip, const void *name, size_t size, int64_t now_ns,

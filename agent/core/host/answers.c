@@ -2,6 +2,7 @@
 #include "answers.h"
 
 #include "attend.h"
+#include "behind.h"
 #include "grants.h"
 #include "handles.h"
 #include "limits.h"
@@ -237,6 +238,7 @@ static void granted(struct host *host, const struct message_grant *grant,
          * answer */
         return;
     }
+    behind_forget(host, &grant->name);
     histogram_add(&host->counts.acquire, host->now_ns - request_since_ns(request));
     request_end(host, request);
     if (!grant->fresh && grant_is_doubtful(host, at)) {
@@ -279,11 +281,13 @@ static void amended(struct host *host, const struct message_grant *grant,
 static void returned(struct host *host, struct request *request, struct host_actions *actions)
 {
     struct lock_ref at = request_lock(request);
+    bool stray = request_terms(request)->stray;
     request_end(host, request);
     host->counts.give_backs++;
     if (at.slot == NONE) {
         return;
     }
+    grant_returned(host, at, stray);
     lock_set_state(host, at, LOCK_IDLE);
     lock_set_mode(host, at, HFI_GRANT_NONE);
     lock_log(host, actions, "grant_returned", at, 0, 0);
@@ -422,11 +426,27 @@ static void attend_refused(struct host *host, struct lock_ref at, struct host_ac
     }
 }
 
+/* Notes for people that another host's session has ended, and that a lock-delay keeps the lock
+ * closed behind that host. The coordinator repeats this; watchers get the first one. */
+static void closed_elsewhere(struct host *host, const struct message_refused *refused)
+{
+    const struct message_name *name = &refused->name;
+    struct lock_ref at = {0};
+    bool known = behind_find(host, name->bytes, name->length) != NULL;
+    behind_keep_elsewhere(host, name, &refused->owner, refused->closed_ms);
+    if (!known && lock_find(host, name->bytes, name->length, &at)) {
+        watch_changed(host, at);
+    }
+}
+
 static void refused(struct host *host, const struct message_refused *refused,
                     struct host_actions *actions)
 {
     static const enum message_kind kinds[] = {MESSAGE_ACQUIRE, MESSAGE_AMEND, MESSAGE_GIVE_BACK};
     struct request *request = NULL;
+    if (refused->reason == MESSAGE_REFUSED_IN_USE && refused->closed_ms > 0) {
+        closed_elsewhere(host, refused);
+    }
     for (uint32_t i = 0; request == NULL && i < sizeof(kinds) / sizeof(kinds[0]); i++) {
         request = request_answered(host, refused->request_id, kinds[i], &refused->name);
     }

@@ -85,11 +85,6 @@ static void break_exclusive(struct host *host, struct lock_ref at, bool now,
     uint32_t holder = hfi_word_holder(word);
     uint32_t handle = holder != 0 ? handle_of(host, at, holder) : NONE;
     uint32_t seat = handle != NONE ? handle_seat(host, handle) : HFI_SEAT_NONE;
-    if (seat != HFI_SEAT_NONE) {
-        /* If the holder's seat still waits, the process has not noticed that it holds the lock, and
-         * may never do so. Without this call it would become the next holder again. */
-        hfi_bury_waiter(lock_actor(host, at), seat);
-    }
     if (holder == 0 || holder == HFI_HOLDER_AGENT) {
         return;
     }
@@ -125,6 +120,26 @@ static bool break_readers(struct host *host, struct lock_ref at, bool now,
     return true;
 }
 
+/* Opens the lock again, unless its lock-delay runs. now: opens it in any case. */
+static void open_again(struct host *host, struct lock_ref at, bool now, bool was_closed)
+{
+    bool runs = was_closed || lock_closed_until_ns(host, at) > host->now_ns;
+    if (runs && !now) {
+        return;
+    }
+    if (runs) {
+        lock_close_and_write(host, at, 0);
+        watch_changed(host, at);
+    }
+    hfi_open(lock_actor(host, at), at.slot);
+}
+
+/*
+ * While it looks for holds, the break keeps the lock closed, so that no hold begins or changes
+ * behind it. Otherwise a reader whose seat it has not looked at yet could upgrade its hold, because
+ * the other readers are gone already, and would hold the word that the break has looked at before.
+ * If the agent is killed meanwhile, the next agent opens the lock, which has no closing time.
+ */
 void break_here(struct host *host, struct lock_ref at, bool now, const struct hold_breaker *by,
                 struct message_broken *broken, struct host_actions *actions)
 {
@@ -132,16 +147,16 @@ void break_here(struct host *host, struct lock_ref at, bool now, const struct ho
     broken->part = MESSAGE_BROKEN_HOLDS;
     broken->owner = host->config.agent;
     repair_lock(host, at, actions);
+    /* seq_cst: before the looks at the word and at the readers' cells. An upgrade takes the word,
+     * and looks at this bit before it clears its cell. */
+    bool was_closed = atomic_fetch_or(lock_word(host, at), HFI_W_CLOSED) & HFI_W_CLOSED;
     break_exclusive(host, at, now, by, broken, actions);
-    if (!break_readers(host, at, now, by, broken, actions)) {
-        broken->result = HF_EFULL;
-    } else {
-        if (now && (atomic_load(lock_word(host, at)) & HFI_W_CLOSED)) {
-            lock_close_and_write(host, at, 0);
-            hfi_open(lock_actor(host, at), at.slot);
-            watch_changed(host, at);
-        }
+    bool all = break_readers(host, at, now, by, broken, actions);
+    open_again(host, at, now && all, was_closed);
+    if (all) {
         attend_lock(host, at, actions);
+    } else {
+        broken->result = HF_EFULL;
     }
     broken->closed_ms = closed_ms(host, lock_closed_until_ns(host, at));
     if (!space_is_sound(host, at.space)) {

@@ -70,6 +70,14 @@ bool grant_lacks_delay(const struct host *host, struct lock_ref at)
            grant_longest_delay_ms(host, at, 0) > lock_covered_ms(host, at);
 }
 
+/* Returns whether the quorum may know grants of this host that this agent does not know. */
+static bool has_unknown_grants(const struct host *host, struct lock_ref at)
+{
+    bool continued = host->lease.epoch == host->config.continued_epoch ||
+                     space_is_anew(host, at.space);
+    return continued && !space_grants_are_known(host, at.space);
+}
+
 /*
  * A grant that is not fresh may have been used before. In a continued session, the previous agent
  * may have returned the grant. In a namespace that was begun anew, the grant may have been in force
@@ -78,11 +86,15 @@ bool grant_lacks_delay(const struct host *host, struct lock_ref at)
  */
 bool grant_is_doubtful(const struct host *host, struct lock_ref at)
 {
-    bool continued = host->lease.epoch == host->config.continued_epoch ||
-                     space_is_anew(host, at.space);
     bool in_force = lock_state(host, at) == LOCK_ADOPTED && lock_mode(host, at) != HFI_GRANT_NONE;
-    return !space_grants_are_known(host, at.space) && continued && !in_force &&
-           !lock_has_version(host, at);
+    return has_unknown_grants(host, at) && !in_force && !lock_has_version(host, at);
+}
+
+void grant_returned(struct host *host, struct lock_ref at, bool stray)
+{
+    if (stray && has_unknown_grants(host, at)) {
+        lock_set_version(host, at, (struct message_order){0});
+    }
 }
 
 void grant_was_in_force(struct host *host, struct lock_ref at)
@@ -237,9 +249,8 @@ void grant_amend(struct host *host, struct lock_ref at, uint32_t lock_delay_ms, 
                      tokens ? GRANT_NAMES_LAST : GRANT_NAMES_NO_TOKEN, actions);
 }
 
-/* The caller has taken the word out of use, and has seen that there is room for a request. */
-void grant_give_back(struct host *host, struct lock_ref at, struct message_order version,
-                     uint64_t token_used, struct host_actions *actions)
+static void give_back(struct host *host, struct lock_ref at, const struct request_terms *terms,
+                      struct host_actions *actions)
 {
     if (!space_is_sound(host, at.space)) {
         /* The region is given up when this step is done. Until then this host asks for nothing for
@@ -252,12 +263,19 @@ void grant_give_back(struct host *host, struct lock_ref at, struct message_order
     }
     struct request *request = request_start(host, at, MESSAGE_GIVE_BACK);
     HF_CHECK(request != NULL);
-    request_set_terms(request, &(struct request_terms){.version = version, .token = token_used});
-    lock_set_version(host, at, version);
+    request_set_terms(request, terms);
+    lock_set_version(host, at, terms->version);
     lock_set_in_force(host, at, false);
     lock_set_state(host, at, LOCK_RETURNING);
     lock_set_recalled(host, at, false);
     request_send(host, request, actions);
+}
+
+/* The caller has taken the word out of use, and has seen that there is room for a request. */
+void grant_give_back(struct host *host, struct lock_ref at, struct message_order version,
+                     uint64_t token_used, struct host_actions *actions)
+{
+    give_back(host, at, &(struct request_terms){.version = version, .token = token_used}, actions);
 }
 
 /* If the lock is granted by now, or is being returned, nothing has to be done about that
@@ -279,7 +297,9 @@ void grant_give_back_unknown(struct host *host, const struct message_name *name,
         } else if (!request_room(host)) {
             return; /* the quorum will recall the grant again */
         }
-        grant_give_back(host, at, version, GRANT_TOKENS_ALL, actions);
+        const struct request_terms terms = {
+            .version = version, .token = GRANT_TOKENS_ALL, .stray = true};
+        give_back(host, at, &terms, actions);
     }
 }
 

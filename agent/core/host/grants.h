@@ -103,9 +103,14 @@ void grant_amend_mode(struct host *host, struct lock_ref at, uint32_t lock_delay
  * there is room for a request. */
 void grant_give_back(struct host *host, struct lock_ref at, struct message_order version,
                      uint64_t token_used, struct host_actions *actions);
-/* Gives back a grant that is not in force here, and of which this host knows only the version. */
+/* Gives back a grant that is not in force here, and of which this host knows only the version. The
+ * message that named the version may be old (struct request_terms, stray). */
 void grant_give_back_unknown(struct host *host, const struct message_name *name,
                              struct message_order version, struct host_actions *actions);
+/* Notes that the quorum no longer has the version that went back. `stray` is that of the request.
+ * Where grants may be doubtful, a stray give-back says nothing about later grants. So they stay
+ * doubtful, as if no grant had gone back. */
+void grant_returned(struct host *host, struct lock_ref at, bool stray);
 /* Serves, gives back or amends a grant that is here. */
 void grant_attend(struct host *host, struct lock_ref at, struct host_actions *actions);
 /* For a grant that another host, or the agent itself, wants back. Gives the grant back, or makes it

@@ -1,16 +1,19 @@
 /* Taking holds away: see holds.h. */
 #include "holds.h"
 
+#include "behind.h"
 #include "clients.h"
 #include "delays.h"
 #include "handles.h"
 #include "locks.h"
 #include "openings.h"
 #include "polled.h"
+#include "ringing.h"
 #include "seats.h"
 #include "spaces.h"
 #include "watches.h"
 
+#include "core/base/message_check.h"
 #include "proto/ending.h"
 
 uint32_t hold_delay_ms(const struct host *host, struct lock_ref at, uint32_t holder)
@@ -82,6 +85,14 @@ static void log_loss(struct host *host, struct lock_ref at, const struct cause *
     }
 }
 
+/* Returns the time for a hold that ends now. The step may have begun before the hold did, so the
+ * step's time is too early. */
+static int64_t ends_now_ns(const struct host *host)
+{
+    int64_t now_ns = ringing_clock_ns(host);
+    return now_ns > host->now_ns ? now_ns : host->now_ns;
+}
+
 /* Notes that the lock will be closed for delay_ms. The caller has not closed it yet. */
 static void closing_note(const struct host *host, struct lock_ref at, uint32_t delay_ms)
 {
@@ -92,7 +103,7 @@ static void closing_note(const struct host *host, struct lock_ref at, uint32_t d
     }
     if (delay_ms > 0) {
         space_note_closing(host, at.space,
-                           host->now_ns + (int64_t)delay_ms * MS +
+                           ends_now_ns(host) + (int64_t)delay_ms * MS +
                                hub_counted_long_ns(host, delay_ms));
     }
 }
@@ -102,17 +113,55 @@ static void closing_note(const struct host *host, struct lock_ref at, uint32_t d
 static int64_t closing_end(const struct host *host, struct lock_ref at, uint32_t delay_ms)
 {
     closing_note(host, at, delay_ms);
-    int64_t until_ns = host->now_ns + (int64_t)delay_ms * MS;
+    int64_t until_ns = ends_now_ns(host) + (int64_t)delay_ms * MS;
     int64_t before_ns = lock_closed_until_ns(host, at);
     until_ns = lock_closing_end_ns(until_ns);
     return delay_ms == 0 ? 0 : until_ns > before_ns ? until_ns : before_ns;
 }
 
-static void closing_begin(struct host *host, struct lock_ref at, int64_t until_ns)
+/* Notes for people behind whose hold the lock is closed. holder: the id of the hold's process. */
+static void behind_note(struct host *host, struct lock_ref at, uint32_t holder,
+                        const struct hfi_ending *ending, int64_t until_ns)
+{
+    struct behind_note note = {
+        .until_ns = until_ns,
+        .at_ns = ending->at_ns,
+        .last = {.agent = host->config.agent,
+                 .pid = -1,
+                 .uid = -1,
+                 .ending = ending->kind,
+                 .by_uid = ending->uid},
+    };
+    struct message_name name;
+    uint32_t client = client_of_id(host, holder);
+    if (client != NONE) {
+        const struct host_peer *peer = client_peer(host, client);
+        note.last.pid = peer->pid > 0 ? peer->pid : -1;
+        note.last.uid = peer->uid;
+        memcpy(note.last.command, peer->command, sizeof(note.last.command));
+    }
+    if (ending->agent[0] != '\0') {
+        message_agent_set(&note.last.by_agent, ending->agent,
+                          hub_text_size(ending->agent, HFI_LABEL_MAX));
+    }
+    lock_name(host, at, &name);
+    behind_keep(host, &name, &note);
+}
+
+/* Closes the lock after the hold of that holder id. until_ns is what the region says. It was
+ * counted before the hold ended, so the lock-delay is counted once more. */
+static void closing_begin(struct host *host, struct lock_ref at, uint32_t holder,
+                          const struct hfi_ending *ending, int64_t until_ns, uint32_t delay_ms)
 {
     if (until_ns > 0) {
+        int64_t counted_ns = closing_end(host, at, delay_ms);
         lock_close(host, at, until_ns);
+        if (counted_ns > until_ns && (atomic_load(lock_word(host, at)) & HFI_W_CLOSED)) {
+            until_ns = counted_ns;
+            lock_close_and_write(host, at, until_ns);
+        }
         opening_add(host, at, until_ns);
+        behind_note(host, at, holder, ending, until_ns);
     }
 }
 
@@ -122,6 +171,11 @@ static bool evict(struct host *host, struct lock_ref at, uint32_t holder, uint64
 {
     const struct hfi_ending ending = ending_of(host, cause);
     int64_t until_ns = closing_end(host, at, delay_ms);
+    uint32_t handle = handle_of(host, at, holder);
+    uint32_t seat = handle != NONE ? handle_seat(host, handle) : HFI_SEAT_NONE;
+    if (seat != HFI_SEAT_NONE) {
+        hfi_unseat(lock_actor(host, at), at.slot, seat, holder, token);
+    }
     hfi_ending_note(space_region(host, at.space), at.slot, token, &ending);
     if (!hfi_evict(lock_actor(host, at), at.slot, holder, token, until_ns)) {
         /* The hold ended by itself. hfi_evict() may have written a closing time into the region;
@@ -129,9 +183,7 @@ static bool evict(struct host *host, struct lock_ref at, uint32_t holder, uint64
         lock_write_closing(host, at);
         return false;
     }
-    closing_begin(host, at, until_ns);
-    uint32_t handle = handle_of(host, at, holder);
-    polled_unseat(host, at, holder, handle != NONE ? handle_seat(host, handle) : HFI_SEAT_NONE);
+    closing_begin(host, at, holder, &ending, until_ns, delay_ms);
     uint64_t top = lock_token_last(host, at);
     log_loss(host, at, cause, hfi_token(top, token), delay_ms, actions);
     uint32_t client = client_of_id(host, holder);
@@ -167,12 +219,14 @@ static bool evict_reader(struct host *host, struct lock_ref at, uint32_t seat, u
         return false;
     }
     hfi_ending_note_reader(space_region(host, at.space), at.slot, seat, reader, &ending);
+    bool was_closed = atomic_load(lock_word(host, at)) & HFI_W_CLOSED;
     bool evicted = hfi_evict_reader(lock_actor(host, at), at.slot, seat, reader, until_ns);
-    if (evicted || (atomic_load(lock_word(host, at)) & HFI_W_CLOSED)) {
+    if (evicted || (!was_closed && (atomic_load(lock_word(host, at)) & HFI_W_CLOSED))) {
         /* The reader may have left by itself while the closed bit was being set. */
-        closing_begin(host, at, until_ns);
+        closing_begin(host, at, seat_holder(host, at.space, seat), &ending, until_ns, delay_ms);
     }
     if (!evicted) {
+        lock_write_closing(host, at); /* as in evict() */
         return false;
     }
     polled_attend(host, at); /* a writer may have waited for this reader only */
@@ -214,7 +268,7 @@ bool hold_use_up(struct host *host, struct lock_ref at, const struct hfi_range *
         return false;
     }
     if (before & HFI_W_HOLDER) {
-        closing_begin(host, at, until_ns);
+        closing_begin(host, at, hfi_word_holder(before), &ending, until_ns, delay_ms);
         log_loss(host, at, &cause, hfi_token(lock_token_last(host, at), before), delay_ms, actions);
         uint32_t client = client_of_id(host, hfi_word_holder(before));
         if (client != NONE) {

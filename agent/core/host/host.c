@@ -4,9 +4,9 @@
 #include "adoption.h"
 #include "answers.h"
 #include "attend.h"
+#include "behind.h"
 #include "breaks.h"
 #include "burials.h"
-#include "changes.h"
 #include "clients.h"
 #include "delays.h"
 #include "grants.h"
@@ -20,6 +20,7 @@
 #include "locks.h"
 #include "openings.h"
 #include "opens.h"
+#include "operator.h"
 #include "pending.h"
 #include "publish.h"
 #include "regions.h"
@@ -55,13 +56,14 @@ static struct host *lay_out(struct arena *arena, const struct host_config *confi
     into->handles = handles_lay_out(arena, config);
     into->requests = requests_lay_out(arena, config);
     into->kept = kept_lay_out(arena);
+    into->behind = behind_lay_out(arena);
     into->routes = routes_lay_out(arena);
     into->openings = openings_lay_out(arena, config);
     into->watches = watches_lay_out(arena, config);
     into->listing = listing_lay_out(arena, config);
     into->publish = publish_lay_out(arena, config);
     into->remote = remote_lay_out(arena);
-    into->changes = changes_lay_out(arena);
+    into->operator_asks = operator_lay_out(arena);
     into->tallies = tallies_lay_out(arena, REMOTE_TALLIES);
     into->breaks = breaks_lay_out(arena);
     into->delays = delays_lay_out(arena);
@@ -159,7 +161,7 @@ static void tick(struct host *host, struct host_actions *actions)
     }
     requests_tick(host, actions);
     remote_tick(host, actions);
-    changes_tick(host, actions);
+    operator_tick(host, actions);
     if (limits_due_ns(host) <= host->now_ns && host->walked < HUB_WALK_MAX &&
         hub_has_room(actions)) {
         limits_end_due(host, actions);
@@ -174,7 +176,7 @@ static void tick(struct host *host, struct host_actions *actions)
 int64_t host_next_tick_ns(const struct host *host)
 {
     const int64_t due_ns[] = {limits_due_ns(host),   openings_due_ns(host), burials_due_ns(host),
-                              requests_due_ns(host), remote_due_ns(host),   changes_due_ns(host),
+                              requests_due_ns(host), remote_due_ns(host),   operator_due_ns(host),
                               publish_due_ns(host),  repair_due_ns(host),   opens_due_ns(host),
                               ringing_due_ns(host)};
     int64_t first_ns = INT64_MAX;
@@ -276,7 +278,7 @@ static void frame_arrived(struct host *host, const struct host_event *event,
         error = remote_break(host, client, frame, actions);
         break;
     case HFI_FRAME_MEMBER:
-        error = changes_ask(host, client, frame, actions);
+        error = operator_ask(host, client, frame, actions);
         break;
     case HFI_FRAME_RECALL:
         error = remote_recall(host, client, &frame->text, actions);
@@ -354,7 +356,7 @@ void host_step(struct host *host, const struct host_event *event, struct host_ac
         break;
     case HOST_MESSAGE:
         if (!remote_message(host, event->as.message, actions) &&
-            !changes_message(host, event->as.message, actions)) {
+            !operator_message(host, event->as.message, actions)) {
             answers_message(host, event->as.message, actions);
         }
         break;

@@ -10,13 +10,13 @@
  * lint checks that. The modules from the top down:
  *
  *   host                                          steps, timers, dispatch
- *   adoption regions opens remote changes breaks repair answers
+ *   adoption regions opens remote operator breaks repair answers
  *                                                 each changes locks for a reason of its own
  *   burials lease                                 the ends of handles, clients and sessions
  *   attend                                        what the agent does when it looks at a lock
  *   grants limits words                           a lock's grant, its limited holds, its word
  *   holds slots requests pending                  ends of holds, slots of names, requests, OPENs
- *   handles watches openings kept delays          tables
+ *   handles watches openings kept delays behind   tables
  *   locks seats clients ringing routes ids listing spaces
  *
  * The modules look, merge, publish, inspect, overview, survey and invariants stand beside these and
@@ -111,10 +111,11 @@ struct host {
     struct breaks *breaks;
     struct tallies *tallies;
     struct remote *remote;
-    struct changes *changes;
+    struct operator_asks *operator_asks;
     struct delays *delays;
     struct requests *requests;
     struct kept *kept;
+    struct behind *behind;
 };
 
 /* Emits an action and returns it. The caller fills it in. */

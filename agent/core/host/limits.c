@@ -191,10 +191,6 @@ static int64_t limit_check(struct host *host, uint32_t handle, struct host_actio
         uint64_t word = atomic_load(lock_word(host, at));
         /* if the word names another token, the process has a newer hold */
         if (hfi_word_names(word, holder, token)) {
-            /* If the process was stopped when the lock was handed to it, its seat still waits in
-             * the queue. It is taken out of the queue, too. Otherwise the lock would be handed to
-             * it again and again, before processes that can run. */
-            hfi_bury_waiter(lock_actor(host, at), seat);
             hold_evict(host, at, holder, token, delay_ms, loss_of_limit(host, handle), actions);
         }
     }

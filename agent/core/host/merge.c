@@ -1,6 +1,7 @@
 /* One lock as this host and others know it: see merge.h. */
 #include "merge.h"
 
+#include "behind.h"
 #include "core/gossip.h"
 #include "holdfast/admin.h"
 #include "locks.h"
@@ -102,6 +103,53 @@ static void add_view(struct merged *merged, const struct gossip_view *view)
                                  lock->waiter_total > lock->waiter_count;
 }
 
+/* Notes that the lock is closed for closed_ns behind that hold. Of several, the one with the
+ * longest time stays. */
+static void add_closed(struct merged *merged, int64_t closed_ns, const struct gossip_last *last)
+{
+    if (closed_ns <= 0 || (merged->lock.behind != NULL && closed_ns <= merged->lock.closed_ns)) {
+        return;
+    }
+    merged->lock.closed_ns = closed_ns;
+    merged->lock.behind = &merged->behind;
+    merged->last = *last;
+    merged->behind = (struct hfi_behind_frame){
+        .ending = last->ending,
+        .elapsed_ns = ns_of(last->ended_ms),
+        .pid = last->pid,
+        .uid = last->uid,
+        .agent = {merged->last.agent.text, last->agent.length},
+        .command = {merged->last.command, hub_text_size(last->command, HFI_FRAME_COMMAND_MAX)},
+        .by_uid = last->by_uid,
+        .by_agent = {merged->last.by_agent.text, last->by_agent.length},
+    };
+}
+
+/* Notes for how long, and behind whom, the lock is closed as another host reports it. A host of an
+ * earlier release does not say behind whom, and reports only lock-delays after holds of its own. */
+static void add_view_closed(struct merged *merged, const struct gossip_view *view)
+{
+    const struct gossip_last unknown = {
+        .agent = view->agent, .pid = -1, .uid = -1, .ended_ms = -1, .by_uid = -1};
+    add_closed(merged, ns_of(view->lock.closed_ms),
+               view->lock.has_last ? &view->lock.last : &unknown);
+}
+
+/* Notes for how long, and behind whom, the lock is closed as this host knows it. closed_ns: for how
+ * long this host itself keeps it closed. */
+static void add_closed_here(const struct host *host, const uint8_t *name, size_t size,
+                            int64_t closed_ns, struct merged *merged)
+{
+    struct gossip_last last = {
+        .agent = host->config.agent, .pid = -1, .uid = -1, .ended_ms = -1, .by_uid = -1};
+    const struct behind_note *note = behind_find(host, name, size);
+    if (note != NULL && (note->elsewhere ? closed_ns <= 0 : closed_ns > 0)) {
+        behind_last(host, note, &last);
+        closed_ns = note->elsewhere ? note->until_ns - host->now_ns : closed_ns;
+    }
+    add_closed(merged, closed_ns, &last);
+}
+
 /* Leaves out holders whose token shows that they have released or lost the lock (merge.h). */
 static void keep_present(struct merged *merged)
 {
@@ -151,9 +199,7 @@ static void merge_others(const struct host *host, const uint8_t *name, size_t si
         found = true;
         age_ns = view.age_ns > age_ns ? view.age_ns : age_ns;
         add_view(merged, &view);
-        int64_t closed_ns = ns_of(view.lock.closed_ms);
-        merged->lock.closed_ns = closed_ns > merged->lock.closed_ns ? closed_ns
-                                                                    : merged->lock.closed_ns;
+        add_view_closed(merged, &view);
     }
     if (found) {
         keep_present(merged);
@@ -186,6 +232,8 @@ void merge_lock(const struct host *host, const uint8_t *name, size_t size,
         look_lock(host, at, &here, parties);
     }
     out->lock = here;
+    out->lock.behind = NULL;
+    add_closed_here(host, name, size, here.closed_ns, out);
     out->lock.name = (struct hfi_text){(const char *)name, (uint32_t)size};
     if (coordinator != NULL) {
         out->lock.coordinator = coordinator_of(host, name, size, coordinator);

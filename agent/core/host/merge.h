@@ -11,11 +11,15 @@
  * to hold (docs/PROTOCOL.md, rule 21). So every other holder has released or lost the lock, and the
  * report of that has not arrived here yet. Readers are shown if no exclusive holder has a higher
  * token than they have: their token is that of the last writer before them (rule 22).
+ *
+ * If several hosts have closed the lock, it is shown as closed behind the hold whose lock-delay
+ * ends last.
  */
 #ifndef HOST_MERGE_H
 #define HOST_MERGE_H
 
 #include "hub.h"
+#include "proto/gossip.h"
 
 /* What this host and other hosts know about one lock. The texts in it point into the struct
  * itself. */
@@ -24,6 +28,8 @@ struct merged {
     struct hfi_party_frame parties[2 * HFI_FRAME_PARTIES_MAX]; /* holders, then waiters */
     char commands[HFI_FRAME_PARTIES_MAX][HFI_FRAME_COMMAND_MAX + 1];
     struct message_agent agents[2 * HFI_FRAME_PARTIES_MAX];
+    struct hfi_behind_frame behind; /* lock.behind points to it, or is NULL */
+    struct gossip_last last;
     uint32_t commands_used;
     uint32_t agents_used;
 };

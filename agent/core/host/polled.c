@@ -19,12 +19,3 @@ void polled_attend(struct host *host, struct lock_ref at)
         }
     }
 }
-
-void polled_unseat(struct host *host, struct lock_ref at, uint32_t holder, uint32_t seat)
-{
-    if (seat != HFI_SEAT_NONE && hfi_is_polled(space_region(host, at.space), seat)) {
-        hfi_bury_waiter(lock_actor(host, at), seat);
-        /* without a lock-delay, the lock may have been handed to this waiter once more */
-        hfi_pass_on(lock_actor(host, at), at.slot, holder, seat);
-    }
-}

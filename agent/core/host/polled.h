@@ -12,11 +12,4 @@
  * has looked at the lock, or has changed it. */
 void polled_attend(struct host *host, struct lock_ref at);
 
-/*
- * Takes the place in the queue away from a polled waiter whose hold the agent has just ended.
- * Without that the lock would be handed to the same waiter again and again, while its program does
- * not read its events. If the waiter has read its event, it has no place, and nothing happens.
- */
-void polled_unseat(struct host *host, struct lock_ref at, uint32_t holder, uint32_t seat);
-
 #endif

@@ -1,6 +1,7 @@
 /* The reports that gossip brings to other hosts: see publish.h. */
 #include "publish.h"
 
+#include "behind.h"
 #include "core/gossip.h"
 #include "holdfast/admin.h"
 #include "locks.h"
@@ -73,6 +74,29 @@ static void fill_holder(const struct host *host, const struct hfi_party_frame *p
     }
 }
 
+/*
+ * Fills in behind whom the lock is closed. If a coordinator counts the lock-delay, this host
+ * reports it only while a process waits here: the lock's word does not change when that lock-delay
+ * is over, and only a lock with waiters is looked at again without a change of its word.
+ */
+static void fill_closed(const struct host *host, struct gossip_lock *out)
+{
+    const struct behind_note *note = behind_find(host, out->name.bytes, out->name.length);
+    if (note != NULL && note->elsewhere && out->closed_ms == 0 && out->waiter_total > 0) {
+        out->closed_ms = (note->until_ns - host->now_ns + MS - 1) / MS;
+    } else if (note != NULL && note->elsewhere) {
+        note = NULL;
+    }
+    out->has_last = out->closed_ms > 0;
+    if (out->has_last && note != NULL) {
+        behind_last(host, note, &out->last);
+    } else if (out->has_last) {
+        /* an earlier agent closed the lock, or the note is gone */
+        out->last = (struct gossip_last){
+            .agent = host->config.agent, .pid = -1, .uid = -1, .ended_ms = -1, .by_uid = -1};
+    }
+}
+
 /* Fills in what gossip reports of a lock. */
 static void fill(const struct host *host, struct lock_ref at, struct gossip_lock *out)
 {
@@ -93,6 +117,7 @@ static void fill(const struct host *host, struct lock_ref at, struct gossip_lock
         out->waiters[out->waiter_count++] = (struct gossip_waiter){
             .pid = party->pid, .mode = party->mode, .waited_ms = ms_of(party->elapsed_ns)};
     }
+    fill_closed(host, out);
 }
 
 static bool in_use(const struct gossip_lock *lock)

@@ -68,6 +68,14 @@ static uint8_t relay_to(const struct host *host, const struct message_agent *age
     return HOST_NO_RELAY;
 }
 
+/* Returns the way for the answer to this question of another host: the way by which it came,
+ * because the direct one may be cut. */
+static uint8_t way_back(const struct host *host, const struct message *message)
+{
+    uint32_t voter = message->relayed ? route_voter(host, &message->from) : NONE;
+    return voter != NONE ? (uint8_t)voter : HOST_NO_RELAY;
+}
+
 /* Returns the question's index, which is also that of its tally. */
 static uint32_t question_index(const struct host *host, const struct question *question)
 {
@@ -265,8 +273,8 @@ static void check_asked(struct host *host, const struct message *message,
                         struct host_actions *actions)
 {
     const struct message_check *check = &message->as.check;
-    uint8_t relay = message->relayed ? relay_to(host, &check->agent, 0) : HOST_NO_RELAY;
-    struct message *answer = hub_send(actions, MESSAGE_CHECKED, HOST_TO_AGENT, relay);
+    struct message *answer = hub_send(actions, MESSAGE_CHECKED, HOST_TO_AGENT,
+                                      way_back(host, message));
     answer->to = check->agent;
     answer->as.outcome.agent = check->agent;
     answer->as.outcome.request_id = check->request_id;
@@ -329,8 +337,8 @@ static void break_arrived(struct host *host, const struct message *message,
     if (!break_asked(host, breaking, &broken, actions)) {
         return;
     }
-    uint8_t relay = message->relayed ? relay_to(host, &breaking->agent, 0) : HOST_NO_RELAY;
-    struct message *answer = hub_send(actions, MESSAGE_BROKEN, HOST_TO_AGENT, relay);
+    struct message *answer = hub_send(actions, MESSAGE_BROKEN, HOST_TO_AGENT,
+                                      way_back(host, message));
     answer->to = breaking->agent;
     memcpy(&answer->as.broken, &broken,
            (size_t)(message_broken_end(&broken) - (const char *)&broken));

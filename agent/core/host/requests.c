@@ -506,6 +506,7 @@ void request_orphan(struct host *host, const struct message_name *name,
     }
     request->terms.version = version;
     request->terms.token = token_used;
+    request->terms.stray = true;
     request_send(host, request, actions);
 }
 

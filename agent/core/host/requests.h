@@ -37,6 +37,10 @@ struct request_terms {
     uint16_t lock_delay_ms;
     uint8_t mode;  /* enum message_mode */
     bool has_used; /* AMEND: `token` is the message's token_used */
+    /* GIVE_BACK: of a grant that this agent did not know, and for which no request of its own was
+     * under way. The message that named the grant may be old. So the quorum may have given this
+     * host a later grant since, which this agent does not know either. */
+    bool stray;
     /* ACQUIRE: what its newest copy says about the lock's queue. Each copy says it anew. */
     uint8_t tries; /* enum message_tries */
     /* an answer to tries is awaited; if has_try, the answer is for tries up to the ticket

@@ -6,28 +6,35 @@
 
 enum { TALLY_HOLDS_MAX = HFI_FRAME_BROKEN_HOLDS_MAX };
 
-/* An owner that the coordinator named, or that has answered. */
+/* An owner that the coordinator named, or an agent that has answered. */
 struct tally_owner {
     struct message_agent agent;
     bool named;    /* in the coordinator's last answer that arrived */
     bool has;      /* it had its grant then; otherwise it may only have something to report */
+    bool counts;   /* it was named once, so its answer counts */
     bool answered; /* it has reported what it ended */
+    /* its answer: */
+    int32_t result;
+    uint32_t total;
+    int64_t closed_until_ns;
 };
 
 /* A hold that ended, and the agent that ended it. */
 struct tally_hold {
     struct message_agent agent;
     struct message_hold hold;
+    bool counts;
 };
 
 struct tally {
     bool named; /* the coordinator has named the owners */
-    int32_t result;
     struct message_order meant;
+    /* the sum of the answers that count: */
+    int32_t result;
     int64_t closed_until_ns;
     uint32_t total; /* the holds that ended */
     uint32_t owner_count;
-    uint32_t hold_count;
+    uint32_t hold_count; /* the holds in `holds`, also those that do not count */
     /* the items from the counts on are not initialised */
     struct tally_owner owners[MESSAGE_SHARES_MAX];
     struct tally_hold holds[TALLY_HOLDS_MAX];
@@ -61,20 +68,44 @@ struct message_order tally_meant(const struct host *host, uint32_t index)
 
 /* ---- answers ---- */
 
-/* Returns the owner's entry, which it makes if there is none. If the table is full, another entry
- * has to go: one that the coordinator no longer names. Returns NULL if there is none. */
-static struct tally_owner *owner_of(struct tally *tally, const struct message_agent *agent)
+static bool is_agent(const struct message_agent *one, const struct message_agent *other)
+{
+    return memcmp(one, other, sizeof(*one)) == 0;
+}
+
+/* Forgets the agent's holds, which do not count. */
+static void holds_forget(struct tally *tally, const struct message_agent *agent)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < tally->hold_count; i++) {
+        if (tally->holds[i].counts || !is_agent(&tally->holds[i].agent, agent)) {
+            tally->holds[kept++] = tally->holds[i];
+        }
+    }
+    tally->hold_count = kept;
+}
+
+/*
+ * Returns the agent's entry, which it makes if there is none. If the table is full, another entry
+ * has to go: one that was never named, or only for an owner that is being named, one that the
+ * coordinator no longer names. Returns NULL if there is none.
+ */
+static struct tally_owner *owner_of(struct tally *tally, const struct message_agent *agent,
+                                    bool names)
 {
     struct tally_owner *left = NULL;
     for (uint32_t i = 0; i < tally->owner_count; i++) {
         struct tally_owner *owner = &tally->owners[i];
-        if (memcmp(&owner->agent, agent, sizeof(*agent)) == 0) {
+        if (is_agent(&owner->agent, agent)) {
             return owner;
         }
-        left = owner->named ? left : owner;
+        bool may_go = names ? !owner->named : !owner->counts;
+        left = may_go && (left == NULL || left->counts) ? owner : left;
     }
     if (tally->owner_count < MESSAGE_SHARES_MAX) {
         left = &tally->owners[tally->owner_count++];
+    } else if (left != NULL) {
+        holds_forget(tally, &left->agent);
     }
     if (left != NULL) {
         *left = (struct tally_owner){.agent = *agent};
@@ -82,94 +113,136 @@ static struct tally_owner *owner_of(struct tally *tally, const struct message_ag
     return left;
 }
 
-static void note_closed(const struct host *host, struct tally *tally, uint32_t closed_ms)
+static int64_t closed_until(const struct host *host, uint32_t closed_ms)
 {
-    int64_t until_ns = host->now_ns + (int64_t)closed_ms * MS;
-    if (closed_ms > 0 && until_ns > tally->closed_until_ns) {
-        tally->closed_until_ns = until_ns;
+    return closed_ms > 0 ? host->now_ns + (int64_t)closed_ms * MS : 0;
+}
+
+static void note_closed(struct tally *tally, int64_t until_ns)
+{
+    tally->closed_until_ns = until_ns > tally->closed_until_ns ? until_ns : tally->closed_until_ns;
+}
+
+/* Adds the answer of an owner that was named. */
+static void count_answer(struct tally *tally, const struct tally_owner *owner)
+{
+    tally->result = tally->result == 0 ? owner->result : tally->result;
+    tally->total += owner->total;
+    note_closed(tally, owner->closed_until_ns);
+    for (uint32_t i = 0; i < tally->hold_count; i++) {
+        tally->holds[i].counts |= is_agent(&tally->holds[i].agent, &owner->agent);
     }
+}
+
+static void note_name(struct tally *tally, const struct message_agent *agent, bool has)
+{
+    struct tally_owner *owner = owner_of(tally, agent, true);
+    if (owner == NULL) {
+        return; /* there is room for as many names as one answer has */
+    }
+    owner->named = true;
+    owner->has = has;
+    if (!owner->counts && owner->answered) {
+        count_answer(tally, owner);
+    }
+    owner->counts = true;
 }
 
 static void note_names(struct tally *tally, const struct message_broken *broken)
 {
     tally->named = true;
+    tally->meant = broken->meant.ballot != 0 ? broken->meant : tally->meant;
     for (uint32_t i = 0; i < tally->owner_count; i++) {
         tally->owners[i].named = false;
     }
     for (uint32_t i = 0; i < broken->count; i++) {
-        struct tally_owner *owner = owner_of(tally, &broken->items.owners[i]);
-        if (owner != NULL) { /* there is room for as many names as one answer has */
-            owner->named = true;
-            owner->has = i < broken->total;
-        }
+        note_name(tally, &broken->items.owners[i], i < broken->total);
     }
 }
 
-/* Notes what an owner reports. Only its first answer counts; the others repeat it. */
-static void note_holds(struct tally *tally, const struct message_agent *agent,
-                       const struct message_broken *broken)
+/* Returns room for one more hold, in place of one that does not count if there is no other room and
+ * `counts` is true. NULL: there is none. */
+static struct tally_hold *hold_room(struct tally *tally, bool counts)
 {
-    struct tally_owner *owner = owner_of(tally, agent);
+    if (tally->hold_count < TALLY_HOLDS_MAX) {
+        return &tally->holds[tally->hold_count++];
+    }
+    for (uint32_t i = 0; counts && i < TALLY_HOLDS_MAX; i++) {
+        if (!tally->holds[i].counts) {
+            return &tally->holds[i];
+        }
+    }
+    return NULL;
+}
+
+/* Notes what an agent reports. Only its first answer counts, because the others repeat it, and only
+ * once the coordinator has named the agent. */
+static void note_holds(const struct host *host, struct tally *tally,
+                       const struct message_agent *agent, const struct message_broken *broken)
+{
+    struct tally_owner *owner = owner_of(tally, agent, false);
     if (owner == NULL || owner->answered) {
         return;
     }
-    owner->answered = true;
     bool known = broken->result <= 0 && broken->result >= HF_EUNKNOWN;
-    if (tally->result == 0) {
-        tally->result = known ? broken->result : HF_EPROTO;
+    owner->answered = true;
+    owner->result = known ? broken->result : HF_EPROTO;
+    if (broken->part == MESSAGE_BROKEN_HOLDS) {
+        owner->total = broken->total < UINT16_MAX ? broken->total : UINT16_MAX;
+        owner->closed_until_ns = closed_until(host, broken->closed_ms);
+        for (uint32_t i = 0; i < broken->count; i++) {
+            struct tally_hold *room = hold_room(tally, owner->counts);
+            if (room != NULL) {
+                *room = (struct tally_hold){*agent, broken->items.holds[i], owner->counts};
+            }
+        }
     }
-    if (broken->part != MESSAGE_BROKEN_HOLDS) {
-        return;
-    }
-    tally->total += broken->total < UINT16_MAX ? broken->total : UINT16_MAX;
-    for (uint32_t i = 0; i < broken->count && tally->hold_count < TALLY_HOLDS_MAX; i++) {
-        tally->holds[tally->hold_count++] = (struct tally_hold){*agent, broken->items.holds[i]};
+    if (owner->counts) {
+        count_answer(tally, owner);
     }
 }
 
 /*
  * The sender has to be checked, because questions are numbered one after the other, so an agent can
- * guess the numbers of other questions. Only a voter can name owners. An owner reports its own
- * holds, itself or through a voter. An owner of an earlier release does not say which one it is; so
- * only an answer that comes straight from it counts.
+ * guess the numbers of other questions. Only a voter can name owners, and say which grants the
+ * break concerns. An owner reports its own holds, itself or through a voter. An owner of an earlier
+ * release does not say which one it is; so only an answer that comes straight from it counts.
  */
 bool tally_note(struct host *host, uint32_t index, const struct message *message)
 {
     struct tally *tally = tally_at(host, index);
     const struct message_broken *broken = &message->as.broken;
     bool voter = route_voter(host, &message->from) != NONE;
-    bool own = memcmp(&broken->owner, &message->from, sizeof(message->from)) == 0;
+    bool own = is_agent(&broken->owner, &message->from);
     switch ((enum message_broken_part)broken->part) {
     case MESSAGE_BROKEN_OWNERS:
         if (!voter) {
             return false;
         }
         note_names(tally, broken);
-        break;
+        note_closed(tally, closed_until(host, broken->closed_ms));
+        return true;
     case MESSAGE_BROKEN_HOLDS:
         if (message->relayed ? !voter : !own) {
             return false;
         }
-        note_holds(tally, &broken->owner, broken);
-        break;
+        note_holds(host, tally, &broken->owner, broken);
+        return true;
     default:
         if (message->relayed) {
             return false;
         }
-        note_holds(tally, &message->from, broken);
+        note_holds(host, tally, &message->from, broken);
         return true;
     }
-    tally->meant = broken->meant.ballot != 0 ? broken->meant : tally->meant;
-    note_closed(host, tally, broken->closed_ms);
-    return true;
 }
 
 void tally_note_own(struct host *host, uint32_t index, const struct message_broken *broken)
 {
     struct tally *tally = tally_at(host, index);
     tally->named = true;
-    note_holds(tally, &host->config.agent, broken);
-    note_closed(host, tally, broken->closed_ms);
+    note_name(tally, &host->config.agent, true);
+    note_holds(host, tally, &host->config.agent, broken);
 }
 
 /* Returns whether the owners that were named have answered; `all`: also those that have given their
@@ -219,15 +292,17 @@ void tally_reply(struct host *host, uint32_t index, uint32_t client, uint64_t re
     const struct tally *tally = tally_at(host, index);
     struct hfi_party_frame holds[TALLY_HOLDS_MAX];
     struct hfi_text silent[MESSAGE_SHARES_MAX];
-    struct hfi_broken_frame frame = {.hold_count = tally->hold_count,
-                                     .more = tally->total - tally->hold_count};
+    struct hfi_broken_frame frame = {0};
     bool done = is_answered(tally, false);
     int64_t closed_ns = tally->closed_until_ns - host->now_ns;
     frame.error = !done ? HF_ETIMEDOUT : tally->result;
     frame.closed_ns = closed_ns > 0 ? closed_ns : 0;
     for (uint32_t i = 0; i < tally->hold_count; i++) {
-        holds[i] = party_of(&tally->holds[i]);
+        if (tally->holds[i].counts) {
+            holds[frame.hold_count++] = party_of(&tally->holds[i]);
+        }
     }
+    frame.more = tally->total - frame.hold_count;
     for (uint32_t i = 0; i < tally->owner_count; i++) {
         const struct tally_owner *owner = &tally->owners[i];
         if (!owner->answered && (done || (owner->named && owner->has))) {

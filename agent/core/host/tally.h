@@ -7,8 +7,9 @@
  * break began, so it names every owner that has a grant of before. An owner that it no longer names
  * has no such grant any more, or its session has ended.
  *
- * Invariants: an owner counts once, however often it answers. A break is never reported as done
- * before the coordinator has named the owners.
+ * Invariants: an owner counts once, however often it answers. An answer counts only if a voter has
+ * named its agent, before or since. A break is never reported as done before the coordinator has
+ * named the owners.
  */
 #ifndef HOST_TALLY_H
 #define HOST_TALLY_H

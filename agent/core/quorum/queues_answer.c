@@ -11,8 +11,8 @@ static struct message *answer(struct quorum *quorum, const struct queued_request
     return step_send_by(quorum, request->agent, request->relay, kind);
 }
 
-void answer_refused(struct quorum *quorum, const struct queued_request *request,
-                    const struct message_name *name, enum message_refusal reason)
+static struct message_refused *refuse(struct quorum *quorum, const struct queued_request *request,
+                                      const struct message_name *name, enum message_refusal reason)
 {
     struct message_refused *refused = &answer(quorum, request, MESSAGE_REFUSED)->as.refused;
     refused->agent = *agents_name(quorum, request->agent);
@@ -20,6 +20,13 @@ void answer_refused(struct quorum *quorum, const struct queued_request *request,
     refused->request_id = request->id;
     refused->name = *name;
     refused->reason = (uint8_t)reason;
+    return refused;
+}
+
+void answer_refused(struct quorum *quorum, const struct queued_request *request,
+                    const struct message_name *name, enum message_refusal reason)
+{
+    struct message_refused *refused = refuse(quorum, request, name, reason);
     if (reason == MESSAGE_REFUSED_NOT_OWNER) {
         uint32_t owner = ballots_coordinator(quorum, names_partition(name->bytes, name->length));
         if (owner < quorum->config->voter_count && owner != quorum->config->self) {
@@ -87,12 +94,14 @@ static void answer_given_back(struct quorum *quorum, const struct queued_request
 
 /* ---- breaks ---- */
 
+/* The link to an owner may be cut, so every second copy of a break goes through another voter. */
 static void notify_owner_to_break(struct quorum *quorum, const struct queued_request *request,
                                   const struct message_name *name, const struct share *owner,
-                                  struct message_order meant)
+                                  const struct break_forwarded *entry)
 {
+    uint8_t relay = wait_way_to(quorum, owner->agent, entry->copies);
     struct message_break *hold =
-        &step_send_by(quorum, owner->agent, ACTION_NO_RELAY, MESSAGE_BREAK_HOLD)->as.break_lock;
+        &step_send_by(quorum, owner->agent, relay, MESSAGE_BREAK_HOLD)->as.break_lock;
     hold->agent = *agents_name(quorum, request->agent);
     hold->request_id = request->id;
     hold->name = *name;
@@ -100,11 +109,12 @@ static void notify_owner_to_break(struct quorum *quorum, const struct queued_req
     hold->version = owner->version;
     hold->user = request->token;
     hold->counts = request->counts;
-    hold->meant = meant;
+    hold->meant = entry->meant;
 }
 
 /* Returns the owners in the value, exclusive or shared. */
-static uint32_t owners_of(struct quorum *quorum, const struct record *value, struct share *owners)
+static uint32_t owners_of(const struct quorum *quorum, const struct record *value,
+                          struct share *owners)
 {
     if (value->mode == MESSAGE_MODE_EXCLUSIVE) {
         owners[0] = (struct share){record_version(value), value->epoch, value->owner};
@@ -118,13 +128,12 @@ static uint32_t owners_of(struct quorum *quorum, const struct record *value, str
  * grants, because another voter coordinated before, that version counts. */
 static struct break_forwarded *forwarded(struct quorum *quorum,
                                          const struct queued_request *request,
-                                         const struct share *owners, uint32_t count, bool *repeated)
+                                         const struct share *owners, uint32_t count)
 {
-    *repeated = false;
     for (uint32_t i = 0; i < BROKEN_KEPT; i++) {
         struct break_forwarded *known = &quorum->queues->broken[i];
         if (known->id == request->id && known->agent == request->agent && known->id != 0) {
-            *repeated = true;
+            known->copies++;
             return known;
         }
     }
@@ -134,6 +143,7 @@ static struct break_forwarded *forwarded(struct quorum *quorum,
     made->agent = request->agent;
     made->meant = request->version;
     made->count = 0;
+    made->copies = 0;
     for (uint32_t i = 0; i < count; i++) {
         if (request->version.ballot == 0 && message_order_before(made->meant, owners[i].version)) {
             made->meant = owners[i].version;
@@ -158,19 +168,62 @@ static bool is_owner(const struct share *owners, uint32_t count, const struct sh
     return false;
 }
 
-/* Returns for how long the lock-delays of ended sessions still keep the lock closed. */
+/* Returns for how long the lock-delays of ended sessions still keep the lock closed. *last is the
+ * agent whose lock-delay ends last; 0 ms: AGENTS_NONE. */
 static uint32_t closed_by_expiry_ms(const struct quorum *quorum, const struct record *value,
-                                    const struct share *owners, uint32_t count)
+                                    const struct share *owners, uint32_t count, uint16_t *last)
 {
     int64_t left_ns = 0;
+    *last = AGENTS_NONE;
     for (uint32_t i = 0; i < count; i++) {
         if (sessions_has_ended(quorum, owners[i].agent, owners[i].epoch)) {
             int64_t own_ns = plan_delay_end_ns(quorum, value, owners[i].agent) -
                              step_now_ns(quorum);
+            *last = own_ns > left_ns ? owners[i].agent : *last;
             left_ns = own_ns > left_ns ? own_ns : left_ns;
         }
     }
     return (uint32_t)((left_ns + MS_NS - 1) / MS_NS);
+}
+
+/* Writes into the refusal for how long, and behind which host, the lock is closed, if a lock-delay
+ * after the end of a session keeps it closed. Returns whether one does. */
+static bool say_closed(const struct quorum *quorum, const struct record *value,
+                       struct message_refused *refused)
+{
+    struct share owners[MESSAGE_SHARES_MAX];
+    uint16_t last = AGENTS_NONE;
+    uint32_t count = owners_of(quorum, value, owners);
+    refused->closed_ms = closed_by_expiry_ms(quorum, value, owners, count, &last);
+    if (last != AGENTS_NONE) {
+        refused->owner = *agents_name(quorum, last);
+    }
+    return last != AGENTS_NONE;
+}
+
+/* Sends a REFUSED that the lock is in use. value: NULL, or the lock's value. */
+static void answer_in_use(struct quorum *quorum, const struct queued_request *request,
+                          const struct message_name *name, const struct record *value)
+{
+    struct message_refused *refused = refuse(quorum, request, name, MESSAGE_REFUSED_IN_USE);
+    if (value != NULL) {
+        (void)say_closed(quorum, value, refused);
+    }
+}
+
+void answer_closed(struct quorum *quorum, const struct operation *operation,
+                   const struct queued_request *request, const struct message_name *name)
+{
+    struct message_refused closed = {0};
+    const struct record *value = registers_find(quorum, operation->name);
+    if (request->kind != MESSAGE_ACQUIRE || operation->state != OPERATION_WAITING ||
+        value == NULL || !say_closed(quorum, value, &closed)) {
+        return;
+    }
+    struct message_refused *refused = refuse(quorum, request, name, MESSAGE_REFUSED_IN_USE);
+    refused->request_id = 0;
+    refused->closed_ms = closed.closed_ms;
+    refused->owner = closed.owner;
 }
 
 /* Begins the BROKEN that names the owners which this voter asks. */
@@ -190,12 +243,12 @@ name_owners(struct quorum *quorum, const struct queued_request *request, struct 
  * then. */
 static bool ask_owner(struct quorum *quorum, const struct queued_request *request,
                       const struct message_name *name, const struct share *owner,
-                      struct message_order meant, struct message_broken *named)
+                      const struct break_forwarded *entry, struct message_broken *named)
 {
     if (sessions_has_ended(quorum, owner->agent, owner->epoch)) {
         return false;
     }
-    notify_owner_to_break(quorum, request, name, owner, meant);
+    notify_owner_to_break(quorum, request, name, owner, entry);
     if (named != NULL) {
         named->items.owners[named->count++] = *agents_name(quorum, owner->agent);
     }
@@ -231,18 +284,18 @@ static void answer_break(struct quorum *quorum, const struct queued_request *req
 {
     struct share owners[MESSAGE_SHARES_MAX];
     uint32_t count = owners_of(quorum, value, owners);
-    bool repeated = false;
     uint32_t asked = 0;
-    const struct break_forwarded *entry = forwarded(quorum, request, owners, count, &repeated);
+    uint16_t last = AGENTS_NONE;
+    const struct break_forwarded *entry = forwarded(quorum, request, owners, count);
     struct message_broken *named = request->counts ? name_owners(quorum, request, entry->meant)
                                                    : NULL;
     for (uint32_t i = 0; i < count; i++) {
         asked += !message_order_before(entry->meant, owners[i].version) &&
-                 ask_owner(quorum, request, name, &owners[i], entry->meant, named);
+                 ask_owner(quorum, request, name, &owners[i], entry, named);
     }
     if (named != NULL) {
         named->total = asked;
-        named->closed_ms = closed_by_expiry_ms(quorum, value, owners, count);
+        named->closed_ms = closed_by_expiry_ms(quorum, value, owners, count, &last);
     } else if (asked == 0) {
         struct message_outcome *outcome = &answer(quorum, request, MESSAGE_BROKEN)->as.outcome;
         outcome->agent = *agents_name(quorum, request->agent);
@@ -252,10 +305,10 @@ static void answer_break(struct quorum *quorum, const struct queued_request *req
     for (uint32_t i = 0; named != NULL && named->count < MESSAGE_SHARES_MAX && i < entry->count;
          i++) {
         if (!is_owner(owners, count, &entry->owners[i])) {
-            (void)ask_owner(quorum, request, name, &entry->owners[i], entry->meant, named);
+            (void)ask_owner(quorum, request, name, &entry->owners[i], entry, named);
         }
     }
-    if (repeated) {
+    if (entry->copies > 0) {
         want_ends(quorum, owners, count, entry->meant);
     }
 }
@@ -267,7 +320,7 @@ void answer_tries(struct quorum *quorum, struct operation *operation)
     for (uint32_t at = operation->first; at != NONE; at = quorum->queues->requests[at].next) {
         struct queued_request *request = &quorum->queues->requests[at];
         if (request->refused) {
-            answer_refused(quorum, request, &name, MESSAGE_REFUSED_IN_USE);
+            answer_in_use(quorum, request, &name, registers_find(quorum, operation->name));
             request->tries = MESSAGE_TRIES_NONE;
             request->refused = false;
             request->probes = false;
@@ -309,7 +362,7 @@ static void answer_one(struct quorum *quorum, const struct queued_request *reque
         answer_refused(quorum, request, name, MESSAGE_REFUSED_TOKENS);
         break;
     case OUTCOME_REFUSED_IN_USE:
-        answer_refused(quorum, request, name, MESSAGE_REFUSED_IN_USE);
+        answer_in_use(quorum, request, name, value);
         break;
     case OUTCOME_HOST_GONE:
         break;

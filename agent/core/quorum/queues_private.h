@@ -107,6 +107,7 @@ struct break_forwarded {
     struct message_order meant; /* the break concerns grants up to this version */
     uint16_t agent;
     uint16_t count;
+    uint32_t copies; /* how often the host has repeated the break */
     struct share owners[MESSAGE_SHARES_MAX];
 };
 
@@ -245,6 +246,11 @@ int64_t plan_delay_end_ns(const struct quorum *quorum, const struct record *valu
 
 void answer_refused(struct quorum *quorum, const struct queued_request *request,
                     const struct message_name *name, enum message_refusal reason);
+/* For a copy of an acquire that waits in the queue: tells its host for how long, and behind which
+ * host, the lock is closed, if a lock-delay after the end of a session keeps it closed. Only what
+ * people see depends on that. */
+void answer_closed(struct quorum *quorum, const struct operation *operation,
+                   const struct queued_request *request, const struct message_name *name);
 /* Answers the tries of hosts on which other processes wait. The hosts' requests stay in the
  * queue. */
 void answer_tries(struct quorum *quorum, struct operation *operation);
@@ -277,6 +283,9 @@ void wait_for_nobody(struct quorum *quorum, struct operation *operation);
  * the end of sessions that block it. */
 void wait_for_turn(struct quorum *quorum, struct operation *operation, const struct record *value,
                    const struct plan *plan);
+/* Returns the relay for a message to the agent that was sent `before` times already and may be
+ * lost: every second copy goes through another voter. */
+uint8_t wait_way_to(const struct quorum *quorum, uint32_t agent, uint32_t before);
 /* Sends the hosts that share the value with `agent` recalls of idle shares, at most once in
  * RECALL_MS for each name. Needs room for MESSAGE_SHARES_MAX actions. */
 void wait_recall_idle(struct quorum *quorum, const struct operation *operation,

@@ -260,7 +260,11 @@ void queues_request(struct quorum *quorum, const struct message *message)
     bool changed = false;
     uint32_t own = 0;
     if (is_queued(quorum, operation, &request, &changed, &own)) {
-        look_if_waiting(quorum, changed ? operation : NULL);
+        if (changed) {
+            look_if_waiting(quorum, operation);
+        } else {
+            answer_closed(quorum, operation, &request, name);
+        }
         return;
     }
     request.again = request.kind == MESSAGE_ACQUIRE &&

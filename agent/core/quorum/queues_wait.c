@@ -128,8 +128,7 @@ static uint8_t relay_for(const struct quorum *quorum, uint32_t agent)
     return ACTION_NO_RELAY;
 }
 
-/* Returns the relay for a recall that was sent `before` times already and may be lost. */
-static uint8_t way_to(const struct quorum *quorum, uint32_t agent, uint32_t before)
+uint8_t wait_way_to(const struct quorum *quorum, uint32_t agent, uint32_t before)
 {
     return before % 2 == 0 ? ACTION_NO_RELAY : relay_for(quorum, agent);
 }
@@ -154,7 +153,8 @@ static void recall(struct quorum *quorum, const struct operation *operation,
                    const struct share *owner, enum message_recall what, uint64_t probe)
 {
     bool waits = what == MESSAGE_RECALL_WAITS || what == MESSAGE_RECALL_REPORTS;
-    uint8_t relay = way_to(quorum, owner->agent, waits ? operation->recalls : operation->probes);
+    uint8_t relay = wait_way_to(quorum, owner->agent,
+                                waits ? operation->recalls : operation->probes);
     if (waits && operation->recalls == 0 && operation->way != owner->agent) {
         /* The recall takes the grant's way, so that it does not overtake the grant and cost the
          * host its turn. */
@@ -272,7 +272,7 @@ void wait_recall_idle(struct quorum *quorum, const struct operation *operation,
     for (uint32_t i = 0; i < count; i++) {
         uint32_t owner = owners[i].agent;
         if (owner != agent && !sessions_has_ended(quorum, owner, owners[i].epoch)) {
-            uint8_t relay = way_to(quorum, owner, vain->recalls);
+            uint8_t relay = wait_way_to(quorum, owner, vain->recalls);
             recall_by(quorum, operation, &owners[i], relay, MESSAGE_RECALL_IF_IDLE, 0);
         }
     }

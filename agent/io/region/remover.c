@@ -50,6 +50,12 @@ struct remover_order {
     char path[REMOVER_PATH_MAX];
 };
 
+/* What a child that lists folders sends: one entry for each folder, with its descriptor, and one
+ * with an empty name at the end. */
+struct remover_entry {
+    char ending[REMOVER_ENDING_MAX];
+};
+
 /* A notice of the process to the agent: how many removals of this space are not done yet. */
 struct remover_notice {
     uint32_t space;
@@ -224,37 +230,45 @@ static void reach(const struct remover_order *order)
     }
 }
 
-/* Adds the folder to the list, if it is one of this user. */
-static void list_one(DIR *shm, const char *name, size_t prefix, struct remover_list *list)
+/* Sends the folder, if it is one of this user. Returns whether it did. */
+static bool list_one(DIR *shm, const char *name, size_t prefix, int answer)
 {
+    struct remover_entry entry = {""};
     struct stat status;
     size_t length = strlen(name + prefix);
-    if (length < REMOVER_ENDING_MAX &&
-        fstatat(dirfd(shm), name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(status.st_mode) &&
-        status.st_uid == geteuid()) {
-        memcpy(list->endings[list->count++], name + prefix, length + 1);
+    int fd = length == 0 || length >= REMOVER_ENDING_MAX
+                 ? -1
+                 : openat(dirfd(shm), name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0) {
+        return false;
     }
+    memcpy(entry.ending, name + prefix, length + 1);
+    bool sent = fstat(fd, &status) == 0 && status.st_uid == geteuid() &&
+                send_in_time(answer, &entry, sizeof(entry), &fd, 1);
+    close(fd);
+    return sent;
 }
 
-/* Lists folders of /dev/shm. Unlike the other calls here, a list that waits for the lock of
- * /dev/shm can be killed. So such a child ends with this process, and the next agent leaves none
- * behind either. */
+/* Lists folders of /dev/shm. A list that waits for the lock of /dev/shm can be killed, unless a
+ * name vanishes at that moment. So such a child ends with this process, and the next agent leaves
+ * none behind either. */
 static void list_folders(const struct remover_order *order, int answer)
 {
     static const char shm_path[] = "/dev/shm/";
     const char *prefix = order->path + strlen(shm_path);
+    const struct remover_entry last = {""};
     const struct dirent *entry;
-    struct remover_list list = {.count = 0};
+    uint32_t count = 0;
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     DIR *shm = strncmp(order->path, shm_path, strlen(shm_path)) == 0 ? opendir(shm_path) : NULL;
-    while (shm != NULL && list.count < REMOVER_LISTED_MAX && (entry = readdir(shm)) != NULL) {
+    while (shm != NULL && count < REMOVER_LISTED_MAX && (entry = readdir(shm)) != NULL) {
         if (strncmp(entry->d_name, prefix, strlen(prefix)) == 0) {
-            list_one(shm, entry->d_name, strlen(prefix), &list);
+            count += list_one(shm, entry->d_name, strlen(prefix), answer);
         }
     }
     if (shm != NULL) {
         closedir(shm);
-        (void)!beside_send(answer, &list, sizeof(list), NULL, 0);
+        (void)!send_in_time(answer, &last, sizeof(last), NULL, 0);
     }
 }
 
@@ -598,16 +612,38 @@ int remover_list(struct remover *remover, const char *prefix)
 
 int remover_listed(int listing, struct remover_list *list)
 {
+    struct remover_entry entry;
     int fds[BESIDE_FDS];
-    ssize_t size = beside_receive(listing, list, sizeof(*list), fds);
-    if (size < 0 && (errno == EAGAIN || errno == EINTR)) {
-        return 0;
+    for (;;) { /* the loop ends, because the child sends few entries */
+        ssize_t size = beside_receive(listing, &entry, sizeof(entry), fds);
+        if (size < 0 && (errno == EAGAIN || errno == EINTR)) {
+            return 0;
+        }
+        bool sound = size == (ssize_t)sizeof(entry) &&
+                     memchr(entry.ending, '\0', sizeof(entry.ending)) != NULL;
+        bool more = sound && entry.ending[0] != '\0';
+        if (more && fds[0] >= 0 && list->count < REMOVER_LISTED_MAX) {
+            memcpy(list->endings[list->count], entry.ending, sizeof(entry.ending));
+            list->folders[list->count++] = fds[0];
+            fds[0] = -1;
+        }
+        for (unsigned i = 0; size > 0 && i < BESIDE_FDS; i++) {
+            if (fds[i] >= 0) {
+                close(fds[i]);
+            }
+        }
+        if (!more) {
+            return sound ? 1 : -1;
+        }
     }
-    bool sound = size == (ssize_t)sizeof(*list) && list->count <= REMOVER_LISTED_MAX;
-    for (uint32_t i = 0; sound && i < list->count; i++) {
-        sound = memchr(list->endings[i], '\0', REMOVER_ENDING_MAX) != NULL;
+}
+
+void remover_list_end(struct remover_list *list)
+{
+    for (uint32_t i = 0; i < list->count; i++) {
+        close(list->folders[i]);
     }
-    return sound ? 1 : -1;
+    list->count = 0;
 }
 
 bool remover_remove_agent(struct remover *remover, const char *path, int folder)

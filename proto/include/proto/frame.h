@@ -181,6 +181,19 @@ struct hfi_party_frame {
     struct hfi_text command; /* empty: unknown */
 };
 
+/* Behind whom a lock-delay keeps a lock closed: the hold that ended, as far as it is known. A
+ * number that is not known is -1, and a text that is not known is empty. */
+struct hfi_behind_frame {
+    uint32_t ending;    /* enum hfi_ending_kind, or the number of a later release */
+    int64_t elapsed_ns; /* how long ago the hold ended */
+    int64_t pid;
+    int64_t uid;
+    struct hfi_text agent; /* the agent of the hold's host */
+    struct hfi_text command;
+    int64_t by_uid; /* the administrator that broke the hold, and the agent of that host */
+    struct hfi_text by_agent;
+};
+
 /* One lock of a page. Its parties follow it in the frame. more_parties: the agent left some out. */
 struct hfi_lock_frame {
     struct hfi_text name;
@@ -191,6 +204,8 @@ struct hfi_lock_frame {
     uint32_t holder_count;
     uint32_t waiter_count;
     bool more_parties;
+    /* for hfi_listed_add(), which borrows it; NULL: none. A reader calls hfi_listed_behind() */
+    const struct hfi_behind_frame *behind;
 };
 
 /* One fact of TOLD. agent/observe/facts.c has the list of them. */
@@ -306,6 +321,7 @@ struct hfi_listed_cursor {
     const unsigned char *end;
     uint32_t locks_left;
     uint32_t parties_left;
+    uint32_t further_left;
     uint32_t facts_left;
     uint32_t agents_left;
 };
@@ -327,6 +343,9 @@ int hfi_frame_decode(const void *packet, size_t size, struct hfi_frame *out,
  * lock (holders first, then waiters). Both return false if there are no more. */
 bool hfi_listed_next_lock(struct hfi_listed_cursor *cursor, struct hfi_lock_frame *out);
 bool hfi_listed_next_party(struct hfi_listed_cursor *cursor, struct hfi_party_frame *out);
+/* Returns behind whom the lock is closed. Skips the parties that the caller has not read. Returns
+ * false if the agent has not sent it. */
+bool hfi_listed_behind(struct hfi_listed_cursor *cursor, struct hfi_behind_frame *out);
 /* Returns the next agent of BROKEN; false if there are no more. Its holds are parties, which
  * hfi_listed_next_party() returns first. */
 bool hfi_broken_next_silent(struct hfi_listed_cursor *cursor, struct hfi_text *out);

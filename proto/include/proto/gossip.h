@@ -11,8 +11,10 @@
  * one hash of all items that the sender has of one author. Buckets are up to 256 hashes of parts of
  * one author's items.
  *
- * The body of an item is a kind and that kind's fields. An agent stores a body and passes it on
- * exactly as it arrived, so it also passes on fields that it does not know.
+ * The body of an item is a kind and that kind's fields. An item may have further fields at its end
+ * (wire.h, WIRE_VERSION_GROWN). A reader skips those that it does not know. An agent stores a body
+ * and passes it on exactly as it arrived, so it also passes on fields that it does not know.
+ * gossip_narrow() takes them away for an agent that reads only the fields of the beginning.
  *
  * Times are ages in milliseconds, never readings of a clock.
  *
@@ -76,6 +78,18 @@ struct gossip_waiter {
     int64_t waited_ms;
 };
 
+/* The hold behind which a lock is closed, as far as it is known: see struct hfi_behind_frame. */
+struct gossip_last {
+    struct message_agent agent; /* of the hold's host; length 0: unknown, here and below */
+    int64_t pid;                /* -1: unknown, here and in the numbers below */
+    int64_t uid;
+    int64_t ended_ms;              /* how long ago the hold ended */
+    uint32_t ending;               /* enum hfi_ending_kind, or the number of a later release */
+    struct message_agent by_agent; /* of the administrator that broke the hold */
+    int64_t by_uid;
+    char command[GOSSIP_COMMAND_MAX + 1];
+};
+
 /* A lock without holders and waiters that is not closed is a tombstone. */
 struct gossip_lock {
     struct message_name name;
@@ -87,6 +101,8 @@ struct gossip_lock {
     uint32_t waiter_count;
     struct gossip_holder holders[GOSSIP_HOLDERS_MAX];
     struct gossip_waiter waiters[GOSSIP_WAITERS_MAX];
+    bool has_last; /* a further field: agents of earlier releases do not send it */
+    struct gossip_last last;
 };
 
 struct gossip_item {
@@ -137,6 +153,10 @@ size_t gossip_body_encode(const struct gossip_item *item, void *buffer, size_t s
 /* Returns false if the bytes are not a valid body. */
 bool gossip_body_decode(const void *bytes, size_t size, struct gossip_item *out)
     __attribute__((warn_unused_result));
+
+/* Copies a packet to `out`, which has room for GOSSIP_PACKET_MAX bytes, without the further fields
+ * of its items. Returns the copy's size; or 0 if the bytes are not a packet of this writer. */
+size_t gossip_narrow(const void *bytes, size_t size, void *out) __attribute__((warn_unused_result));
 
 /* ---- writing a packet, into the caller's buffer ---- */
 

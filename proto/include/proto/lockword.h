@@ -243,6 +243,15 @@ bool hfi_evict_reader(const struct hfi_actor *agent, uint32_t slot, uint32_t sea
 /* Opens a closed lock and serves it. */
 void hfi_open(const struct hfi_actor *agent, uint32_t slot);
 
+/*
+ * To be called before hfi_evict(), if that holder has a seat. A process that has not noticed yet
+ * that the lock was handed to it still has its place in the queue. Takes this place away, so that
+ * the lock is not handed to the process again, before processes that can run. Does nothing if the
+ * process has noticed its hold, also if it has another place by now.
+ */
+void hfi_unseat(const struct hfi_actor *agent, uint32_t slot, uint32_t seat, uint32_t holder,
+                uint64_t token);
+
 /* Removes a dead client from the queue, by marking the seat's wait cell LEFT. */
 void hfi_bury_waiter(const struct hfi_actor *agent, uint32_t seat);
 

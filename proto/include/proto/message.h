@@ -647,6 +647,11 @@ enum message_refusal {
     MESSAGE_REFUSED_END,
 };
 
+/*
+ * IN_USE with closed_ms: for that time the lock stays closed, because the session of the host
+ * `owner` has ended. If request_id is 0, the message refuses nothing: it only says so to a host
+ * that waits. Nothing but what people see depends on closed_ms, and on `owner` beside it.
+ */
 struct message_refused {
     struct message_agent agent;
     uint32_t epoch;
@@ -654,6 +659,7 @@ struct message_refused {
     struct message_name name;
     uint8_t reason;             /* enum message_refusal */
     struct message_agent owner; /* NOT_OWNER: the probable coordinator; empty: not known */
+    uint32_t closed_ms;         /* IN_USE: see above; 0: not known */
 };
 
 /* A message. The members before `as` are in every message. */

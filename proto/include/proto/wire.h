@@ -26,7 +26,9 @@
 
 enum {
     WIRE_VERSION = 5,
-    WIRE_VERSION_OLDEST = 3,      /* the oldest version that an agent still writes and reads */
+    WIRE_VERSION_OLDEST = 3,   /* the oldest version that an agent still writes and reads */
+    WIRE_VERSION_OPTIONAL = 4, /* from this version on, messages may have further fields */
+    WIRE_VERSION_GROWN = 5,    /* from this version on, items of gossip may have further fields */
     WIRE_PACKET_MAX = 256 * 1024, /* bytes; a larger packet is refused */
     WIRE_ITEM_MAX = 16 * 1024,
     WIRE_HEADER_ROOM = 256, /* larger than any header */
@@ -85,7 +87,8 @@ void wire_begin(struct wire_writer *writer, void *buffer, size_t size,
  * kind, returns true and adds nothing: the message is lost, as any message may be. */
 bool wire_add(struct wire_writer *writer, const struct message *message)
     __attribute__((warn_unused_result));
-/* Adds 1 to WIRE_ITEM_MAX bytes of gossip. Returns false like wire_add() if they do not fit. */
+/* Adds 1 to WIRE_ITEM_MAX bytes of gossip, without further fields of its items if the packet's
+ * version has none. Returns false like wire_add() if they do not fit. */
 bool wire_add_gossip(struct wire_writer *writer, const void *bytes, size_t size)
     __attribute__((warn_unused_result));
 /* Ends the packet, and returns its size. */

@@ -71,19 +71,24 @@ int remover_open_folder(struct remover *remover, const char *path, int lock, int
 bool remover_reaches(struct remover *remover, const char *path, uint64_t size)
     __attribute__((warn_unused_result));
 
-/* Folders of this user in /dev/shm whose names begin with a prefix: the rest of each name. */
+/* Folders of this user in /dev/shm whose names begin with a prefix: the rest of each name, and a
+ * descriptor of the folder. The helper opens the folders, because to open a name that has vanished
+ * takes the lock of /dev/shm. */
 struct remover_list {
     uint32_t count;
     char endings[REMOVER_LISTED_MAX][REMOVER_ENDING_MAX];
+    int folders[REMOVER_LISTED_MAX];
 };
 
 /* Orders a list of the folders of this user whose paths begin with `prefix`, a path below /dev/shm.
  * Does not block. Returns the descriptor for remover_listed(), which the caller closes; -1: try
  * again later. */
 int remover_list(struct remover *remover, const char *prefix) __attribute__((warn_unused_result));
-/* Takes the list, without blocking. Returns 1 if it is there, 0 if it may still come, and -1 if it
- * will not come. */
+/* Adds to the list what has come of it, without blocking. The list is empty before the first call.
+ * Returns 1 if the list is complete, 0 if more may come, and -1 if no more will come. */
 int remover_listed(int listing, struct remover_list *list) __attribute__((warn_unused_result));
+/* Closes the descriptors of the list, and empties it. */
+void remover_list_end(struct remover_list *list);
 
 /* Orders the removal of an agent's folder in which nothing but the lease page is left. Does not
  * block. folder: its descriptor, on which the caller has a flock(); the lock goes on until the

@@ -8,27 +8,27 @@
  *
  * Messages get lost, so a question is repeated until it is answered or its time is over.
  */
-#ifndef HOST_CHANGES_H
-#define HOST_CHANGES_H
+#ifndef HOST_OPERATOR_H
+#define HOST_OPERATOR_H
 
 #include "core/base/arena.h"
 #include "hub.h"
 
-struct changes;
+struct operator_asks;
 
-enum { CHANGES_ANSWERED_LATER = 1 }; /* a result in place of an error */
+enum { OPERATOR_ANSWERS_LATER = 1 }; /* a result in place of an error */
 
-struct changes *changes_lay_out(struct arena *arena);
+struct operator_asks *operator_lay_out(struct arena *arena);
 
-/* Asks a voter for what the client asks by MEMBER. Returns an error, or CHANGES_ANSWERED_LATER. */
-int32_t changes_ask(struct host *host, uint32_t client, const struct hfi_frame *frame,
-                    struct host_actions *actions);
-/* Handles a MEMBERED. Returns false if the message is of another kind. */
-bool changes_message(struct host *host, const struct message *message,
+/* Asks a voter for what the client asks by MEMBER. Returns an error, or OPERATOR_ANSWERS_LATER. */
+int32_t operator_ask(struct host *host, uint32_t client, const struct hfi_frame *frame,
                      struct host_actions *actions);
-/* Returns when changes_tick() is due. */
-int64_t changes_due_ns(const struct host *host);
+/* Handles a MEMBERED. Returns false if the message is of another kind. */
+bool operator_message(struct host *host, const struct message *message,
+                      struct host_actions *actions);
+/* Returns when operator_tick() is due. */
+int64_t operator_due_ns(const struct host *host);
 /* Repeats questions without an answer, and ends those whose time is over. */
-void changes_tick(struct host *host, struct host_actions *actions);
+void operator_tick(struct host *host, struct host_actions *actions);
 
 #endif

@@ -1,5 +1,5 @@
-/* Changes of the voters that administrators ask for: see changes.h. */
-#include "changes.h"
+/* Changes of the voters that administrators ask for: see operator.h. */
+#include "operator.h"
 
 #include "clients.h"
 #include "routes.h"
@@ -10,7 +10,7 @@ enum {
     ASK_TIMEOUT_MS = 2000,
 };
 
-struct change_question {
+struct operator_question {
     uint64_t request; /* of the client's frame; 0: free */
     int64_t due_ns;
     int64_t end_ns;
@@ -20,13 +20,13 @@ struct change_question {
     struct message_member_asked asked;
 };
 
-struct changes {
-    struct change_question questions[QUESTIONS_MAX];
+struct operator_asks {
+    struct operator_question questions[QUESTIONS_MAX];
 };
 
-struct changes *changes_lay_out(struct arena *arena)
+struct operator_asks *operator_lay_out(struct arena *arena)
 {
-    return arena_take(arena, 1, sizeof(struct changes));
+    return arena_take(arena, 1, sizeof(struct operator_asks));
 }
 
 /* Returns the voter that proposes the change: the first one that answers, except the voter that the
@@ -52,7 +52,7 @@ static uint32_t proposer(const struct host *host, const struct message_agent *su
     return found;
 }
 
-static void send_question(struct host *host, struct change_question *question,
+static void send_question(struct host *host, struct operator_question *question,
                           struct host_actions *actions)
 {
     /* two questions to the first voter, then one to each other one */
@@ -66,7 +66,7 @@ static void send_question(struct host *host, struct change_question *question,
 }
 
 /* Returns the client that waits for the answer; NONE: it is gone. */
-static uint32_t client_of(const struct host *host, const struct change_question *question)
+static uint32_t client_of(const struct host *host, const struct operator_question *question)
 {
     uint32_t client = client_of_id(host, question->client);
     bool there = client != NONE && (client_flags(host, client) & CLIENT_CONNECTED) &&
@@ -74,8 +74,8 @@ static uint32_t client_of(const struct host *host, const struct change_question 
     return there ? client : NONE;
 }
 
-int32_t changes_ask(struct host *host, uint32_t client, const struct hfi_frame *frame,
-                    struct host_actions *actions)
+int32_t operator_ask(struct host *host, uint32_t client, const struct hfi_frame *frame,
+                     struct host_actions *actions)
 {
     const struct hfi_member_frame *member = &frame->member;
     bool removes = member->act == MESSAGE_MEMBER_REMOVE;
@@ -86,7 +86,7 @@ int32_t changes_ask(struct host *host, uint32_t client, const struct hfi_frame *
         return HF_EINVAL;
     }
     for (uint32_t i = 0; i < QUESTIONS_MAX; i++) {
-        struct change_question *question = &host->changes->questions[i];
+        struct operator_question *question = &host->operator_asks->questions[i];
         if (question->request != 0) {
             continue;
         }
@@ -103,19 +103,20 @@ int32_t changes_ask(struct host *host, uint32_t client, const struct hfi_frame *
         message_agent_set(&asked->voter, member->name.bytes, member->name.size);
         memcpy(asked->address, member->address.bytes, member->address.size);
         send_question(host, question, actions);
-        return CHANGES_ANSWERED_LATER;
+        return OPERATOR_ANSWERS_LATER;
     }
     return HF_EFULL;
 }
 
-bool changes_message(struct host *host, const struct message *message, struct host_actions *actions)
+bool operator_message(struct host *host, const struct message *message,
+                      struct host_actions *actions)
 {
     const struct message_membered *membered = &message->as.membered;
     if (message->kind != MESSAGE_MEMBERED) {
         return false;
     }
     for (uint32_t i = 0; i < QUESTIONS_MAX; i++) {
-        struct change_question *question = &host->changes->questions[i];
+        struct operator_question *question = &host->operator_asks->questions[i];
         if (question->request == 0 || question->asked.request_id != membered->request_id ||
             memcmp(&membered->agent, &host->config.agent, sizeof(membered->agent)) != 0) {
             continue;
@@ -137,11 +138,11 @@ bool changes_message(struct host *host, const struct message *message, struct ho
     return true;
 }
 
-int64_t changes_due_ns(const struct host *host)
+int64_t operator_due_ns(const struct host *host)
 {
     int64_t due_ns = INT64_MAX;
     for (uint32_t i = 0; i < QUESTIONS_MAX; i++) {
-        const struct change_question *question = &host->changes->questions[i];
+        const struct operator_question *question = &host->operator_asks->questions[i];
         if (question->request != 0 && question->due_ns < due_ns) {
             due_ns = question->due_ns;
         }
@@ -149,10 +150,10 @@ int64_t changes_due_ns(const struct host *host)
     return due_ns;
 }
 
-void changes_tick(struct host *host, struct host_actions *actions)
+void operator_tick(struct host *host, struct host_actions *actions)
 {
     for (uint32_t i = 0; i < QUESTIONS_MAX; i++) {
-        struct change_question *question = &host->changes->questions[i];
+        struct operator_question *question = &host->operator_asks->questions[i];
         if (question->request == 0 || question->due_ns > host->now_ns || !hub_has_room(actions)) {
             continue;
         }

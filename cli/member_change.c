@@ -1,0 +1,499 @@
+/*
+ * `holdfast member add`, `remove`, `replace` and `move`: see member_change.h.
+ *
+ * The command asks the agent again and again how far the change has come, until it is complete. It
+ * keeps nothing: if it is interrupted, the same command on any host goes on with the same change.
+ * What is so already is no error. A change that has to wait for the one before it is asked for
+ * again.
+ */
+#include "member_change.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "json.h"
+
+enum { VOTERS_MAX = 7, ADDRESS_MAX = 128, NAME_MAX_SIZE = 33 };
+
+static const int64_t connect_timeout_ns = 1000000000;
+static const int64_t second_ns = 1000000000;
+static const int64_t pause_ns = 100000000;
+
+/* One step: a change of one voter. */
+struct change_step {
+    enum hf_member_act act;
+    const char *name;
+    const char *address; /* NULL: of a removal */
+};
+
+/* The voters of the cell, as the agent last showed them. */
+struct cell_voters {
+    size_t count;
+    struct {
+        char name[NAME_MAX_SIZE];
+        char address[ADDRESS_MAX]; /* "": not known */
+        enum hf_voter_state state;
+    } of[VOTERS_MAX];
+};
+
+struct changing {
+    struct cli *cli;
+    hf_client *client;
+    int64_t end_ns; /* when the wait is over; INT64_MAX: never */
+    struct cell_voters voters;
+    bool complete; /* the record of voters is complete, as the agent last said */
+    /* the last answer */
+    struct hf_member_info info;
+    char subject[NAME_MAX_SIZE];
+    bool lined; /* the progress line on the terminal is not ended */
+    enum hf_member_stage shown;
+};
+
+static int64_t now_ns(void)
+{
+    struct timespec time;
+    (void)clock_gettime(CLOCK_MONOTONIC, &time);
+    return (int64_t)time.tv_sec * second_ns + time.tv_nsec;
+}
+
+static void rest(void)
+{
+    const struct timespec time = {.tv_nsec = pause_ns};
+    (void)nanosleep(&time, NULL);
+}
+
+/* ---- what is said ---- */
+
+static void end_line(struct changing *changing)
+{
+    if (changing->lined) {
+        fputc('\n', stderr);
+        changing->lined = false;
+    }
+}
+
+static const char *stage_text(enum hf_member_stage stage)
+{
+    switch (stage) {
+    case HF_MEMBER_LEARNS:
+        return "copies the cell's state";
+    case HF_MEMBER_DECIDES:
+        return "the voters decide";
+    case HF_MEMBER_CHOSEN:
+        return "decided; the cell settles";
+    case HF_MEMBER_COMPLETE:
+        return "complete";
+    case HF_MEMBER_REFUSED:
+        break;
+    }
+    return "refused";
+}
+
+/* Writes how far the change has come: on a terminal in one line that changes, else a line for each
+ * stage. */
+static void show_progress(struct changing *changing, const struct change_step *step)
+{
+    const struct hf_member_info *info = &changing->info;
+    bool terminal = isatty(STDERR_FILENO) == 1;
+    if (changing->cli->json || (!terminal && info->stage == changing->shown)) {
+        return;
+    }
+    changing->shown = info->stage;
+    fprintf(stderr, "%s%s: %s", terminal ? "\r\033[K" : "", step->name, stage_text(info->stage));
+    if (info->total > 0) {
+        fprintf(stderr, ", %" PRIu64 " of %" PRIu64, info->done, info->total);
+    }
+    if (info->reason == HF_MEMBER_SILENT && changing->subject[0] != '\0') {
+        fprintf(stderr, "; waits for %s", changing->subject);
+    }
+    changing->lined = terminal;
+    if (!terminal) {
+        fputc('\n', stderr);
+    }
+    (void)fflush(stderr);
+}
+
+static const char *act_text(enum hf_member_act act)
+{
+    return act == HF_MEMBER_ADD ? "add" : act == HF_MEMBER_REMOVE ? "remove" : "move";
+}
+
+/* Why the voters refuse a change, and what to do. %s is the agent that the reason is about. */
+static const struct {
+    enum hf_member_reason reason;
+    int status;
+    const char *name; /* in JSON */
+    const char *text;
+} refusals[] = {
+    {HF_MEMBER_NOT_VOTING, CLI_NOT_NOW, "not_voting", "the voter that was asked does not vote"},
+    {HF_MEMBER_NUMBER, CLI_NOT_NOW, "number",
+     "the voters have changed meanwhile: look at them "
+     "with `holdfast member`, and begin again"},
+    {HF_MEMBER_INCOMPLETE, CLI_NOT_NOW, "incomplete",
+     "the change before this one is not complete yet"},
+    {HF_MEMBER_BUSY, CLI_NOT_NOW, "busy", "another change is under way"},
+    {HF_MEMBER_SILENT, CLI_NOT_NOW, "silent",
+     "%s does not answer, and the change needs it: start its agent first"},
+    {HF_MEMBER_OLDER, CLI_NOT_NOW, "older",
+     "%s runs a release that cannot change voters: upgrade it first"},
+    {HF_MEMBER_IS_VOTER, CLI_FAILED, "is_voter", "%s is a voter already"},
+    {HF_MEMBER_NO_VOTER, CLI_FAILED, "no_voter", "%s is no voter"},
+    {HF_MEMBER_MOST, CLI_FAILED, "most",
+     "the cell has seven voters, the most that a cell may have: remove one first"},
+    {HF_MEMBER_LAST, CLI_FAILED, "last", "%s is the only voter of the cell"},
+    {HF_MEMBER_REJOINING, CLI_NOT_NOW, "rejoining",
+     "%s starts over: wait until `holdfast member` shows it as up"},
+    {HF_MEMBER_RIVAL, CLI_NOT_NOW, "rival", "another change was decided first"},
+    {HF_MEMBER_SAME, CLI_FAILED, "same", "%s has that address already"},
+    {HF_MEMBER_IDS, CLI_FAILED, "ids", "the cell has used up the numbers of its voters"},
+};
+
+static size_t refusal_of(enum hf_member_reason reason)
+{
+    size_t index = 0;
+    while (index + 1 < sizeof refusals / sizeof refusals[0] && refusals[index].reason != reason) {
+        index++;
+    }
+    return index;
+}
+
+static void write_json(const struct change_step *step, const char *stage, const char *reason,
+                       const char *subject)
+{
+    struct json json;
+    json_init(&json, stdout);
+    json_open_object(&json, NULL);
+    json_text(&json, "act", act_text(step->act));
+    json_text(&json, "name", step->name);
+    json_text(&json, "address", step->address);
+    json_text(&json, "stage", stage);
+    json_text(&json, "reason", reason);
+    json_text(&json, "subject", subject != NULL && subject[0] != '\0' ? subject : NULL);
+    json_close_object(&json);
+    putchar('\n');
+}
+
+static int say_refused(struct changing *changing, const struct change_step *step)
+{
+    size_t index = refusal_of(changing->info.reason);
+    const char *subject = changing->subject[0] != '\0' ? changing->subject : step->name;
+    end_line(changing);
+    if (changing->cli->json) {
+        write_json(step, "refused", refusals[index].name, changing->subject);
+    }
+    fprintf(stderr, "holdfast member %s: ", act_text(step->act));
+    fprintf(stderr, refusals[index].text, subject);
+    fputs("; nothing was changed\n", stderr);
+    return refusals[index].status;
+}
+
+static int say_late(struct changing *changing, const struct change_step *step)
+{
+    static const char *const names[] = {"waits",   "refused", "learns",
+                                        "decides", "chosen",  "complete"};
+    end_line(changing);
+    if (changing->cli->json) {
+        write_json(step, names[changing->info.stage], NULL, changing->subject);
+    }
+    fprintf(stderr,
+            "holdfast member %s: %s: not complete in time; the change goes on, and the same "
+            "command waits for it again\n",
+            act_text(step->act), step->name);
+    return CLI_NOT_NOW;
+}
+
+static void say_done(struct changing *changing, const struct change_step *step)
+{
+    end_line(changing);
+    if (changing->cli->json) {
+        write_json(step, "complete", NULL, NULL);
+    } else if (step->act == HF_MEMBER_ADD) {
+        printf("%s is a voter, at %s\n", step->name, step->address);
+    } else if (step->act == HF_MEMBER_REMOVE) {
+        printf("%s is no voter; its agent may be switched off\n", step->name);
+    } else {
+        printf("%s is at %s\n", step->name, step->address);
+    }
+}
+
+/* ---- what is so ---- */
+
+static void take_status(const struct hf_status *status, void *arg)
+{
+    struct changing *changing = arg;
+    struct cell_voters *voters = &changing->voters;
+    voters->count = 0;
+    for (size_t i = 0; i < status->voter_count && i < VOTERS_MAX; i++) {
+        const struct hf_voter_info *voter = status->voters[i];
+        snprintf(voters->of[i].name, sizeof voters->of[i].name, "%s",
+                 voter->name != NULL ? voter->name : "");
+        snprintf(voters->of[i].address, sizeof voters->of[i].address, "%s",
+                 voter->address != NULL ? voter->address : "");
+        voters->of[i].state = voter->state;
+        voters->count++;
+    }
+}
+
+static int take_fact(const struct hf_fact *fact, void *arg)
+{
+    struct changing *changing = arg;
+    if (fact->subject == NULL && strcmp(fact->key, "voters_complete") == 0) {
+        changing->complete = fact->value != 0;
+    }
+    return 0;
+}
+
+static int look(struct changing *changing)
+{
+    changing->complete = true;
+    int error = hf_status(changing->client, take_status, changing);
+    error = error != 0 ? error : hf_facts(changing->client, take_fact, changing);
+    return error == 0 ? 0 : cli_fail_call("member", "asking the agent", error);
+}
+
+/* Returns the voter's index; voters->count if it is none. */
+static size_t find(const struct cell_voters *voters, const char *name)
+{
+    size_t index = 0;
+    while (index < voters->count && strcmp(voters->of[index].name, name) != 0) {
+        index++;
+    }
+    return index;
+}
+
+/* Returns whether the voters are already as the step makes them. */
+static bool is_so(const struct changing *changing, const struct change_step *step)
+{
+    size_t index = find(&changing->voters, step->name);
+    bool voter = index < changing->voters.count;
+    if (step->act == HF_MEMBER_REMOVE) {
+        return !voter;
+    }
+    return voter && strcmp(changing->voters.of[index].address, step->address) == 0;
+}
+
+/* ---- a step ---- */
+
+static void take_info(const struct hf_member_info *info, void *arg)
+{
+    struct changing *changing = arg;
+    changing->info = *info;
+    snprintf(changing->subject, sizeof changing->subject, "%s",
+             info->subject != NULL ? info->subject : "");
+}
+
+/* Returns whether it makes sense to ask again later for a change that is refused so. */
+static bool may_pass(enum hf_member_reason reason)
+{
+    return reason == HF_MEMBER_NOT_VOTING || reason == HF_MEMBER_NUMBER ||
+           reason == HF_MEMBER_INCOMPLETE || reason == HF_MEMBER_BUSY || reason == HF_MEMBER_RIVAL;
+}
+
+static bool is_over(const struct changing *changing)
+{
+    return now_ns() >= changing->end_ns;
+}
+
+/* Waits until the record that has the change is complete. */
+static int settle(struct changing *changing, const struct change_step *step)
+{
+    int status = look(changing);
+    while (status == 0 && !changing->complete) {
+        changing->info = (struct hf_member_info){.stage = HF_MEMBER_CHOSEN};
+        show_progress(changing, step);
+        if (is_over(changing)) {
+            return say_late(changing, step);
+        }
+        rest();
+        status = look(changing);
+    }
+    if (status == 0) {
+        say_done(changing, step);
+    }
+    return status;
+}
+
+/* An ADD of a voter that has another address is no success. */
+static int say_elsewhere(struct changing *changing, const struct change_step *step)
+{
+    size_t index = find(&changing->voters, step->name);
+    end_line(changing);
+    fprintf(stderr,
+            "holdfast member add: %s is a voter already, at %s; `holdfast member move %s %s` "
+            "changes its address\n",
+            step->name, changing->voters.of[index].address, step->name, step->address);
+    return CLI_FAILED;
+}
+
+static int take_step(struct changing *changing, const struct change_step *step)
+{
+    struct hf_member_change change = {
+        .act = step->act, .name = step->name, .address = step->address};
+    int status = look(changing);
+    changing->shown = 0;
+    if (status != 0 || is_so(changing, step)) {
+        return status != 0 ? status : settle(changing, step);
+    }
+    if (step->act == HF_MEMBER_ADD &&
+        find(&changing->voters, step->name) < changing->voters.count) {
+        return say_elsewhere(changing, step);
+    }
+    changing->info = (struct hf_member_info){.stage = 0};
+    for (;;) {
+        int error = hf_member(changing->client, &change, take_info, changing);
+        if (error != 0 && error != HF_ETIMEDOUT) {
+            end_line(changing);
+            return cli_fail_call("member", "changing the voters", error);
+        }
+        if (error == 0 && changing->info.stage == HF_MEMBER_COMPLETE) {
+            say_done(changing, step);
+            return CLI_OK;
+        }
+        if (error == 0 && changing->info.stage == HF_MEMBER_REFUSED) {
+            /* it may be so by now: by an earlier call of this command, or by another operator */
+            status = look(changing);
+            if (status != 0 || is_so(changing, step)) {
+                return status != 0 ? status : settle(changing, step);
+            }
+            if (!may_pass(changing->info.reason) || is_over(changing)) {
+                return say_refused(changing, step);
+            }
+            change.id = 0;
+            change.number = 0;
+        } else if (error == 0) {
+            show_progress(changing, step);
+        }
+        if (is_over(changing)) {
+            return say_late(changing, step);
+        }
+        rest();
+    }
+}
+
+/* ---- the command line ---- */
+
+static const struct {
+    const char *word;
+    size_t words; /* with the word itself */
+    const char *expected;
+} changes[] = {
+    {"add", 3, "NAME and ADDRESS"},
+    {"remove", 2, "NAME"},
+    {"replace", 4, "OLD, NEW and ADDRESS"},
+    {"move", 3, "NAME and ADDRESS"},
+};
+
+enum { CHANGES = sizeof changes / sizeof changes[0] };
+
+static size_t change_of(const char *word)
+{
+    size_t index = 0;
+    while (index < CHANGES && strcmp(changes[index].word, word) != 0) {
+        index++;
+    }
+    return index;
+}
+
+bool member_is_change(const char *word)
+{
+    return change_of(word) < CHANGES;
+}
+
+static bool is_tls(const char *address)
+{
+    return strncmp(address, "tls+tcp://", 10) == 0;
+}
+
+static int check_address(const char *where, const char *address)
+{
+    size_t scheme = is_tls(address) ? 10 : strncmp(address, "tcp://", 6) == 0 ? 6 : 0;
+    const char *port = strrchr(address, ':');
+    if (scheme == 0 || strlen(address) >= ADDRESS_MAX || port == NULL || port <= address + scheme ||
+        port[1] < '1' || port[1] > '9' || strspn(port + 1, "0123456789") != strlen(port + 1)) {
+        return cli_usage_error(
+            where, "found the address \"%s\", expected tcp://HOST:PORT or tls+tcp://HOST:PORT",
+            address);
+    }
+    return 0;
+}
+
+/* Checks what only the agent's status shows: a voter that listens nowhere can have no others beside
+ * it, and all voters have TLS, or none. */
+static int check_cell(const struct changing *changing, const char *where, const char *address)
+{
+    for (size_t i = 0; address != NULL && i < changing->voters.count; i++) {
+        const char *known = changing->voters.of[i].address;
+        if (known[0] == '\0') {
+            fprintf(stderr,
+                    "holdfast %s: %s listens nowhere, so no other agent can reach it: set listen "
+                    "and advertise in [cell] of its configuration, restart its agent, and begin "
+                    "again; nothing was changed\n",
+                    where, changing->voters.of[i].name);
+            return CLI_FAILED;
+        }
+        if (is_tls(known) != is_tls(address)) {
+            return cli_usage_error(where,
+                                   "found the address \"%s\", expected %s, as the other voters",
+                                   address, is_tls(known) ? "tls+tcp://" : "tcp://");
+        }
+    }
+    return 0;
+}
+
+/* Writes the steps of a change to steps (room for two). Returns how many there are. */
+static size_t plan(const struct changing *changing, char *const *words, struct change_step *steps)
+{
+    const struct cell_voters *voters = &changing->voters;
+    const struct change_step add = {HF_MEMBER_ADD, words[1], words[2]};
+    const struct change_step remove = {HF_MEMBER_REMOVE, words[1], NULL};
+    const struct change_step move = {HF_MEMBER_MOVE, words[1], words[2]};
+    if (strcmp(words[0], "replace") != 0) {
+        steps[0] = strcmp(words[0], "add") == 0      ? add
+                   : strcmp(words[0], "remove") == 0 ? remove
+                                                     : move;
+        return 1;
+    }
+    /* A voter that does not answer goes first: while it is missing, nobody can be added. A voter
+     * that answers goes last, so that the cell has as many voters all the time. */
+    size_t old = find(voters, words[1]);
+    bool up = old < voters->count && voters->of[old].state == HF_VOTER_UP;
+    size_t first = up && voters->count < VOTERS_MAX ? 0 : 1;
+    steps[first] = (struct change_step){HF_MEMBER_ADD, words[2], words[3]};
+    steps[1 - first] = remove;
+    return 2;
+}
+
+int member_change(struct cli *cli, struct arguments *words, int64_t wait_ns)
+{
+    size_t index = change_of(words->plain[0]);
+    char where[32];
+    snprintf(where, sizeof where, "member %s", changes[index].word);
+    if (words->plain_count != changes[index].words) {
+        return cli_usage_error(where, "expected %s", changes[index].expected);
+    }
+    const char *address = strcmp(changes[index].word, "remove") == 0
+                              ? NULL
+                              : words->plain[changes[index].words - 1];
+    struct changing changing = {.cli = cli, .end_ns = INT64_MAX};
+    int status = address != NULL ? check_address(where, address) : 0;
+    status = status != 0 ? status
+                         : cli_connect(cli, "member", connect_timeout_ns, &changing.client);
+    if (status != 0) {
+        return status;
+    }
+    if (wait_ns >= 0) {
+        changing.end_ns = now_ns() + wait_ns;
+    }
+    struct change_step steps[2];
+    status = look(&changing);
+    status = status != 0 ? status : check_cell(&changing, where, address);
+    size_t count = status == 0 ? plan(&changing, words->plain, steps) : 0;
+    for (size_t i = 0; status == 0 && i < count; i++) {
+        status = take_step(&changing, &steps[i]);
+    }
+    hf_disconnect(changing.client);
+    return status;
+}
