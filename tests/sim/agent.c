@@ -797,11 +797,13 @@ void agent_new_store(struct sim_agent *agent)
 {
     struct message_voters record = *voters_of(agent);
     uint32_t epoch = agent->disk.epoch;
-    agent_crash(agent, sim_draw(20) * SIM_MS);
+    agent_crash(agent, 2 * SIM_TTL_NS); /* no lease of before is left when it starts again */
     sim_tell("host %u gets a new store", agent->index);
     disk_new(agent);
     agent->disk.epoch = epoch;
     agent->disk.voters = record;
+    agent->lease_file.valid = false;
+    memset(agent->records, 0, sizeof(agent->records));
     watch_forgot(agent);
 }
 

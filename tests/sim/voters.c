@@ -231,7 +231,7 @@ void voters_inject(void)
     struct sim_agent *subject = &world.agents[sim_draw(world.agent_count)];
     bool votes = voters_has(voters_newest(), subject);
     uint32_t count = voters_newest()->count;
-    if (!from->up || from->renewal == NULL || !to->up || !voters_has(voters_newest(), to)) {
+    if (!from->up || from->driver == NULL || !to->up || !voters_has(voters_newest(), to)) {
         return;
     }
     if (votes && sim_draw(4) == 0) {

@@ -381,6 +381,50 @@ START_TEST(one_two_three_and_back)
 }
 END_TEST
 
+/* m1: of {a, b, c} c is removed. The accepts of a and c are a majority of before, and not of {a,
+ * b}. */
+START_TEST(a_removal_needs_those_that_stay)
+{
+    begin(3, 19);
+    struct message member = rig_message(rig, ASKER, MESSAGE_MEMBER);
+    member.as.member = (struct message_member_asked){
+        .agent = member.from, .request_id = 1, .act = MESSAGE_MEMBER_REMOVE, .voter = rig_name(2)};
+    member.number = 1;
+    rig->nodes[1].cut = true;
+    rig_give(rig, 0, &member);
+    rig_run(rig, 2000);
+    ck_assert_uint_eq(rig_number(rig, 0), 1);
+    ck_assert_uint_ne(rig->nodes[2].disk.change.accepted, 0);
+    rig->nodes[1].cut = false;
+    rig_run(rig, 6000);
+    expect_voters(3, 2);
+}
+END_TEST
+
+/* m1: of {a, b} and the newcomer d, the accepts of a and d are a majority of after, and not of {a,
+ * b}. */
+START_TEST(an_add_needs_those_of_before)
+{
+    begin(2, 31);
+    rig_start(rig, 3);
+    for (uint32_t i = 0; i < 4000 && rig->nodes[1].disk.change.promised == 0; i++) {
+        if (i % 100 == 0) {
+            (void)ask_with(0, 1, MESSAGE_MEMBER_ADD, 3, 1);
+        }
+        rig_run(rig, 1);
+    }
+    rig->nodes[1].cut = true;
+    ck_assert_uint_eq(rig->nodes[1].disk.change.accepted, 0);
+    rig_run(rig, 2000);
+    ck_assert_uint_ne(rig->nodes[0].disk.change.accepted, 0);
+    ck_assert_uint_eq(rig->nodes[1].disk.change.accepted, 0);
+    ck_assert_uint_eq(rig_number(rig, 0), 1);
+    rig->nodes[1].cut = false;
+    rig_run(rig, 8000);
+    expect_voters(11, 2);
+}
+END_TEST
+
 START_TEST(what_is_refused)
 {
     begin(3, 14);
@@ -566,6 +610,8 @@ int main(void)
     tcase_add_test(tests, a_move_takes_a_number);
     tcase_add_test(tests, voters_come_and_go);
     tcase_add_test(tests, one_two_three_and_back);
+    tcase_add_test(tests, a_removal_needs_those_that_stay);
+    tcase_add_test(tests, an_add_needs_those_of_before);
     tcase_add_test(tests, what_is_refused);
     tcase_add_test(tests, older_agents_are_in_the_way);
     tcase_add_test(tests, rivals);
