@@ -340,7 +340,9 @@ START_TEST(test_names_the_place)
         ck_assert_msg(strstr(ran.err, line) != NULL, "%s", ran.err);
     }
     run_command("connect=-10", "status", &ran);
-    ck_assert_ptr_nonnull(strstr(ran.err, " (from HOLDFAST_SOCKET): fake error -10\n"));
+    ck_assert_ptr_nonnull(strstr(ran.err, " (from HOLDFAST_SOCKET): fake error -10; name this user "
+                                          "in `users` of that configuration, or ask `holdfast "
+                                          "doctor` why\n"));
     run_command("connect=-9", "status -s /nowhere/given.sock", &ran);
     ck_assert_ptr_nonnull(strstr(ran.err, ": /nowhere/given.sock (from --socket): "));
     setenv("HOLDFAST_SOCKET", "", 1);
