@@ -470,7 +470,7 @@ static int run(struct setup *setup)
             return cli_usage_error("setup", "expected --one-host, or --host NAME=ADDRESS for each "
                                             "host of a cell, or a terminal to ask on");
         }
-        asks = true;
+        asks = setup->asked = true;
         int status = setup->print ? 0
                                   : setup_file_absent(setup->target.output, setup->target.force);
         status = status != 0 ? status : ask_hosts(setup, answer, sizeof(answer));
