@@ -306,6 +306,8 @@ START_TEST(test_show)
     ck_assert_ptr_nonnull(strstr(ran.out, "since 20"));
     ck_assert(strstr(ran.out, "waiter 1 ") < strstr(ran.out, "waiter 2 "));
     ck_assert_ptr_null(strchr(ran.out, '\x1b'));
+    run_command("", "show many", &ran); /* closed by a loss, or by a break */
+    ck_assert_ptr_nonnull(strstr(ran.out, "closed       for 2.5 s more (lock-delay)\n"));
     run_command("", "show -- -other", &ran);
     ck_assert_int_eq(ran.status, 77);
     ck_assert_ptr_nonnull(strstr(ran.log, "show -other\n"));
