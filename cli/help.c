@@ -118,7 +118,7 @@ static const char lock_help[] =
     "\n"
     "Examples:\n"
     "  holdfast lock --no-wait backup -- /usr/local/bin/backup      from cron\n"
-    "  holdfast lock --wait 30s -E 0 report -- make report          skip quietly if it is busy\n"
+    "  holdfast lock --wait 30s -E 0 report -- make report          busy is no failure\n"
     "  holdfast lock --shared data -- tar cf data.tar data/         readers together\n"
     "  holdfast lock acct/1 acct/2 -- ./transfer 1 2                both or none, no deadlock\n"
     "  holdfast lock --max-stall 1m feed -- sh -c \\\n"
