@@ -173,7 +173,7 @@ void doctor_no_agent(struct doctor *doctor, int error, const char *why)
         doctor_advise(finding, "room for one more client",
                       "make room where state_dir is, or raise `clients` in [limits] or LimitNOFILE "
                       "of the service, or end processes that do not need it: the agent's log says "
-                      "which (record_failed, connection_refused)");
+                      "which (record_failed, connection_refused, client_broke_rules)");
         break;
     default:
         doctor_advise(finding, "an agent that answers", "read its log (journalctl -u holdfastd)");
