@@ -148,6 +148,8 @@ install_from() { # HOST
     sed -i "s|$dir/host-a/|$dir/$1/|" "$dir/brought-$1/holdfastd.ini"
     expect 0 "" "$holdfast" setup --from "$dir/brought-$1" --output "$dir/$1/holdfastd.ini"
     says "rm -r $dir/brought-$1"
+    says "holdfast --socket $dir/$1/state/agent.sock status" # it is no service
+    ! grep -q 'as whom the service runs' "$dir/err" || fail "$(cat "$dir/err")"
     [[ $(mode "$dir/$1/$1.key") == 600 ]] || fail "$1.key has mode $(mode "$dir/$1/$1.key")"
 }
 
