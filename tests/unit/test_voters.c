@@ -424,7 +424,7 @@ START_TEST(a_removal_needs_those_that_stay)
     ck_assert_uint_eq(rig_number(rig, 0), 1);
     ck_assert_uint_ne(rig->nodes[2].disk.change.accepted, 0);
     rig->nodes[1].cut = false;
-    rig_run(rig, 6000);
+    rig_run(rig, 10000);
     expect_voters(3, 2);
 }
 END_TEST

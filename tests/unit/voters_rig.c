@@ -197,7 +197,7 @@ static void send(struct rig *rig, uint32_t from, uint32_t to, const struct messa
         return;
     }
     if (rig->no_probes && message->kind == MESSAGE_SYNC &&
-        message->as.sync.after == MESSAGE_SYNC_PROBE) {
+        message->as.sync.after == MESSAGE_SYNC_PROBE && message->as.sync.partition == 200) {
         return;
     }
     if (at->cut || rig->nodes[to].cut || rig->packet_count == RIG_PACKETS) {

@@ -8,7 +8,7 @@
 
 #include "core/quorum.h"
 
-enum { RIG_NODES = 8, RIG_ROWS = 64, RIG_PACKETS = 8192, RIG_TTL_MS = 2000 };
+enum { RIG_NODES = 8, RIG_ROWS = 64, RIG_PACKETS = 8192, RIG_TTL_MS = 4000 };
 #define RIG_MS INT64_C(1000000)
 
 struct rig_disk {
@@ -51,7 +51,7 @@ struct rig_packet {
 
 struct rig {
     uint32_t voters; /* nodes 0 to voters - 1 are the voters of number 1 */
-    bool no_probes;  /* comparisons of registers are lost */
+    bool no_probes;  /* comparisons of the registers of partition 200 are lost */
     bool no_voters;  /* VOTERS are lost */
     uint32_t trusts; /* a node that is named in the configuration, besides; 0: none */
     uint64_t random;
