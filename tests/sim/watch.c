@@ -182,11 +182,11 @@ static void sent_accepted(const struct sim_agent *from, const struct message *me
 
 /* ---- chosen values ---- */
 
-static void check_chosen(const struct sim_agent *from, const struct message_name *name,
-                         struct message_order order)
+static void check_chosen(const struct sim_agent *from, const struct message *message,
+                         const struct message_name *name, struct message_order order)
 {
     uint32_t lock = disk_lock_of(name);
-    const struct message_voters *record = quorum_voters(from->quorum);
+    const struct message_voters *record = voters_numbered(message->number);
     bool has[AGENTS] = {false};
     uint32_t count = 0;
     for (uint32_t voter = 0; voter < world.agent_count; voter++) {
@@ -221,9 +221,10 @@ static bool is_in_force(const struct answer *answer, uint32_t lock)
     return is_majority(count);
 }
 
-static void sent_grant(const struct sim_agent *from, const struct message_grant *grant)
+static void sent_grant(const struct sim_agent *from, const struct message *message)
 {
-    check_chosen(from, &grant->name, grant->version);
+    const struct message_grant *grant = &message->as.grant;
+    check_chosen(from, message, &grant->name, grant->version);
     struct answer now = {.agent = agent_of_name(&grant->agent),
                          .epoch = grant->epoch,
                          .request_id = grant->request_id,
@@ -529,7 +530,7 @@ void watch_sent(const struct sim_agent *from, uint32_t to, const struct message 
         break;
     case MESSAGE_GRANT:
     case MESSAGE_AMENDED:
-        sent_grant(from, &message->as.grant);
+        sent_grant(from, message);
         break;
     default:
         break;

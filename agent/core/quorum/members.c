@@ -699,29 +699,16 @@ static void keep_opened(struct quorum *quorum)
     }
 }
 
-/* Forgets the lines of a store that never voted. They may be of voters that were removed, and added
- * again with other stores, while this agent had no quorum core. The other voters have the lines of
- * now. */
-static void forget_lines(struct quorum *quorum)
-{
-    for (uint32_t i = 0; i < quorum->config->voter_count; i++) {
-        memset(&quorum->members->of[i].line, 0, sizeof(quorum->members->of[i].line));
-    }
-    quorum->members->number = number_of(quorum);
-}
-
 void members_start(struct quorum *quorum)
 {
     struct members *members = quorum->members;
     members_note_rules(quorum);
+    members_forget_lines(quorum);
     members->nonce = sessions_incarnation(quorum);
     members->number = number_of(quorum);
     members->since_ns = step_now_ns(quorum);
     members->wait_log_ns = step_now_ns(quorum) + WAIT_LOG_MS * MS_NS;
     memcpy(own(quorum)->store_id, quorum->config->store_id, sizeof(own(quorum)->store_id));
-    if (!members->voted && members->voters.number > 1) {
-        forget_lines(quorum);
-    }
     if (quorum->config->self == QUORUM_NO_VOTER) {
         members->status = members->voted ? MESSAGE_STATUS_RETIRED : MESSAGE_STATUS_LEARNING;
         members_announce(quorum);

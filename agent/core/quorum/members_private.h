@@ -93,6 +93,8 @@ void members_note_rules(struct quorum *quorum);
 
 /* ---- members_voters.c ---- */
 
+/* At the start of a store that never voted: forgets the lines that it has. */
+void members_forget_lines(struct quorum *quorum);
 /* Adds the lines that the record of voters gives, where this store has none: it was added, and
  * restarted before it went by the record that adds it. */
 void members_add_lines(struct quorum *quorum);

@@ -150,6 +150,17 @@ static void add_lines(struct quorum *quorum, const struct succession *succession
     }
 }
 
+/* The lines of a store that never voted may be of voters that were removed, and added again with
+ * other stores, while this agent had no quorum core. The other voters have the lines of now. */
+void members_forget_lines(struct quorum *quorum)
+{
+    struct members *members = quorum->members;
+    for (uint32_t i = 0; !members->voted && members->voters.number > 1 && i < MESSAGE_VOTERS_MAX;
+         i++) {
+        memset(&members->of[i].line, 0, sizeof(members->of[i].line));
+    }
+}
+
 void members_add_lines(struct quorum *quorum)
 {
     const struct message_voters *voters = &quorum->members->voters;
