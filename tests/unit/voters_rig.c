@@ -244,6 +244,13 @@ static uint32_t carry_out(struct rig *rig, uint32_t node, struct message *own, u
     return own_count;
 }
 
+/* Returns whether the message goes to the host core and not to the quorum core. */
+static bool is_for_host(enum message_kind kind)
+{
+    return message_is_for_host(kind) && kind != MESSAGE_VOTERS && kind != MESSAGE_ASK_VOTERS &&
+           kind != MESSAGE_LEARN;
+}
+
 static void step(struct rig *rig, uint32_t node, struct quorum_event *event)
 {
     static struct message own[OWN_MAX];
@@ -255,7 +262,7 @@ static void step(struct rig *rig, uint32_t node, struct quorum_event *event)
     uint32_t count = carry_out(rig, node, own, 0);
     while (first < count) {
         const struct message *message = &own[first++];
-        if (message_is_for_host(message->kind)) {
+        if (is_for_host(message->kind)) {
             message_copy(&at->got[message->kind], message);
             continue;
         }
@@ -273,9 +280,7 @@ static void step(struct rig *rig, uint32_t node, struct quorum_event *event)
 void rig_give(struct rig *rig, uint32_t to, const struct message *message)
 {
     struct rig_node *at = &rig->nodes[to];
-    bool of_core = message->kind == MESSAGE_VOTERS || message->kind == MESSAGE_ASK_VOTERS ||
-                   message->kind == MESSAGE_LEARN;
-    if (message_is_for_host(message->kind) && !of_core) {
+    if (is_for_host(message->kind)) {
         message_copy(&at->got[message->kind], message);
     } else if (at->quorum != NULL) {
         struct quorum_event event = {.kind = QUORUM_MESSAGE, .as.message = message};
