@@ -114,8 +114,8 @@ int64_t rejoin_tick(struct quorum *quorum);
 
 /* ---- members_wait.c ---- */
 
-/* Logs why this voter does not vote yet. rejoin_there: the voters that have done their part, by bit,
- * if this voter starts over. */
+/* Logs why this voter does not vote yet. rejoin_there: if this voter starts over, the voters that
+ * have done their part, by bit. */
 void members_log_wait(struct quorum *quorum, uint8_t rejoin_there);
 
 /* ---- members_recover.c. It calls nothing of the other two files. ---- */
