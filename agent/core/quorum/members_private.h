@@ -114,6 +114,12 @@ void rejoin_synced(struct quorum *quorum, uint32_t voter, enum message_sync_what
 bool rejoin_has(const struct quorum *quorum, uint32_t voter);
 int64_t rejoin_tick(struct quorum *quorum);
 
+/* ---- members_wait.c ---- */
+
+/* Logs why this voter does not vote yet. rejoin_there: if this voter starts over, the voters that
+ * have done their part, by bit. */
+void members_log_wait(struct quorum *quorum, uint8_t rejoin_there);
+
 /* ---- members_recover.c. It calls nothing of the other two files. ---- */
 
 /* Begins the wait. Returns false if the configuration has none. */
