@@ -53,7 +53,7 @@ _holdfast() {
         case $command in
         member)
             mapfile -t COMPREPLY < \
-                <(compgen -W 'list add remove replace move rejoin' -- "$current")
+                <(compgen -W 'list add remove replace move backup rejoin' -- "$current")
             ;;
         lock | ls | show | watch | top | break)
             mapfile -t COMPREPLY < <(compgen -W "$(_holdfast_names "$program")" -- "$current")

@@ -62,5 +62,5 @@ complete -c holdfast -n 'not __holdfast_behind_dashes; and string match -q -- "-
     -a '(__holdfast_options)'
 complete -c holdfast -n '__holdfast_wants_file' -F
 complete -c holdfast -n __holdfast_wants_name -a '(__holdfast_names)'
-complete -c holdfast -n __holdfast_wants_change -a 'list add remove replace move rejoin'
+complete -c holdfast -n __holdfast_wants_change -a 'list add remove replace move backup rejoin'
 complete -c holdfast -n __holdfast_behind_dashes -f -a '(__holdfast_behind)'

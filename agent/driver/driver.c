@@ -575,6 +575,9 @@ static bool is_wanted(struct driver *driver)
         driver->open_since_ns = 0;
         return false;
     }
+    if (driver->session_later) {
+        return false; /* the row of the next session has to be in this batch */
+    }
     if (open->waiting.count > 0 || open->epoch || driver->config.voter_count <= 1) {
         return true;
     }

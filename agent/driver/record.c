@@ -109,7 +109,7 @@ void driver_take_record(struct driver *driver, const struct message_voters *reco
     driver_see_voters(driver);
     /* A recovery of the cell has ended the session. The row of its successor must be in the same
      * batch as the record, so that no agent goes by the record and continues the session. While
-     * messages are being received, no batch is handed over. */
+     * messages are being received, the batch has to wait for that row. */
     driver->session_later = driver->receiving;
     if (!driver->receiving) {
         driver_see_session(driver);

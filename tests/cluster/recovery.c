@@ -18,8 +18,10 @@
 #include <unistd.h>
 
 enum {
-    HOSTS = 3,
+    VOTERS = 3,
+    HOSTS = 4, /* the last one is an observer */
     SURVIVOR = 2,
+    OBSERVER = 3,
     SESSION_S = 2,                       /* session_ttl + grace_period */
     WAIT_S = (SESSION_S + 60) * 11 / 10, /* counted long by max_drift */
     LATE_S = 20,                         /* for a slow machine */
@@ -33,11 +35,12 @@ static void describe(int host, char *text, size_t size)
 {
     snprintf(text, size,
              "[agent]\nname = host-%c\ncell = prod\nstate_dir = %%D/state\n"
-             "socket = %%D/agent.sock\n"
-             "[cell]\nsession_ttl = 1s\ngrace_period = 1s\n"
+             "socket = %%D/agent.sock\nrole = %s\n"
+             "[cell]\nsession_ttl = 1s\ngrace_period = 1s\nlisten = tcp://127.0.0.1:%u\n"
              "[voters]\nhost-a = tcp://127.0.0.1:%u\nhost-b = tcp://127.0.0.1:%u\n"
              "host-c = tcp://127.0.0.1:%u\n",
-             'a' + host, ports[0], ports[1], ports[2]);
+             'a' + host, host < VOTERS ? "voter" : "observer", ports[host], ports[0], ports[1],
+             ports[2]);
 }
 
 static void start(void)
@@ -200,8 +203,9 @@ START_TEST(two_of_three_are_gone)
         sleep_ms(20);
     }
     pid_t waiter = wait_for_lock(SURVIVOR, "waiter", "true");
+    pid_t far = wait_for_lock(OBSERVER, "far", "true");
     for (unsigned i = 0; i < 10; i++) { /* commits of other stores are noted once a second */
-        (void)take((int)i % HOSTS, "other");
+        (void)take((int)i % VOTERS, "other");
         sleep_ms(200);
     }
     uint64_t before = token_of(0, "holder");
@@ -232,6 +236,10 @@ START_TEST(two_of_three_are_gone)
     ck_assert_int_eq(WEXITSTATUS(wait_for(waiter)), 0);
     ck_assert_uint_gt(token_of(SURVIVOR, "waiter"), before);
     ck_assert_uint_eq(token_of(SURVIVOR, "waiter") >> GENERATION_BITS, 1);
+    /* a waiter of another host, too, which has waited all the time */
+    ck_assert_int_eq(WEXITSTATUS(wait_for(far)), 0);
+    ck_assert_uint_gt(token_of(OBSERVER, "far"), before);
+    ck_assert_uint_eq(token_of(OBSERVER, "far") >> GENERATION_BITS, 1);
     uint64_t other = take(SURVIVOR, "other");
     ck_assert_uint_eq(other >> GENERATION_BITS, 1);
     ck_assert_int_eq(run(SURVIVOR, "holdfast status"), 0);
@@ -250,6 +258,13 @@ START_TEST(two_of_three_are_gone)
     sleep_ms(3000);
     ck_assert_uint_eq(agent_logged(&agents[1], "event=voter_votes"), voted);
     ck_assert_uint_gt(take(SURVIVOR, "other"), next);
+
+    /* The observer becomes a voter of the recovered cell. */
+    char words[128];
+    snprintf(words, sizeof(words), "timeout 60 holdfast member add host-d tcp://127.0.0.1:%u",
+             ports[OBSERVER]);
+    run_well(SURVIVOR, words);
+    ck_assert_uint_gt(take(OBSERVER, "other"), next);
     ck_assert_int_eq(run(SURVIVOR, "holdfast status"), 0);
     kill_process(holder);
 }

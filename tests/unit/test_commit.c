@@ -377,6 +377,73 @@ START_TEST(nothing_is_written_beside_a_checkpoint)
 }
 END_TEST
 
+/* ---- other work on the store ---- */
+
+static volatile sig_atomic_t piece_runs; /* whether a piece is under way */
+static unsigned pieces;
+
+/* Uses the store like a batch, and takes a while. */
+static void piece(void *arg)
+{
+    uint64_t commit;
+    ck_assert_ptr_eq(arg, &pieces);
+    ck_assert(is_blocked(SIGTERM));
+    piece_runs = 1;
+    ck_assert(store_begin(store) && store_put_session_epoch(store, 40) &&
+              store_commit(store, &commit));
+    usleep(LEISURE_US / 50);
+    piece_runs = 0;
+    pieces++;
+}
+
+START_TEST(a_piece_waits_for_the_batch)
+{
+    struct batch batch = {.wait = true, .epoch = 7};
+    committer_begin(committer, &batch);
+    committer_piece(committer, piece, &pieces);
+    usleep(LEISURE_US);
+    ck_assert_uint_eq(pieces, 0);
+    ck_assert(!committer_piece_done(committer));
+    open_gate();
+    ck_assert(is_notified());
+    while (!committer_piece_done(committer)) {
+        ck_assert(is_readable(WAIT_MS)); /* the descriptor says when to look */
+        ck_assert(!is_notified());
+    }
+    ck_assert_uint_eq(pieces, 1);
+    ck_assert(!committer_piece_done(committer)); /* the result is returned only once */
+}
+END_TEST
+
+START_TEST(no_batch_is_written_beside_a_piece)
+{
+    static const struct batch quick = {.epoch = 4};
+    static const struct batch batch = {.epoch = 3};
+    for (unsigned i = 1; i <= 50; i++) {
+        committer_begin(committer, &quick);
+        ck_assert(is_notified());
+        usleep(1000); /* meanwhile the other thread begins to rest */
+        committer_piece(committer, piece, &pieces);
+        write_here(&batch);
+        ck_assert_int_eq(piece_runs, 0);
+        ck_assert_uint_eq(pieces, i);
+        ck_assert(committer_piece_done(committer));
+    }
+}
+END_TEST
+
+START_TEST(closing_leaves_a_piece_undone)
+{
+    struct batch batch = {.wait = true, .epoch = 7};
+    committer_begin(committer, &batch);
+    committer_piece(committer, piece, &pieces);
+    open_gate();
+    committer_close(committer);
+    committer = NULL;
+    ck_assert_uint_le(pieces, 1);
+}
+END_TEST
+
 START_TEST(a_loop_that_stands_still_is_gone_on_with)
 {
     /* The other thread gets the loop, finishes the batch, and ends the loop. */
@@ -451,6 +518,9 @@ int main(void)
     tcase_add_test(thread, who_has_the_loop_writes_a_batch_itself);
     tcase_add_test(thread, a_slow_disk_is_the_other_threads);
     tcase_add_test(thread, nothing_is_written_beside_a_checkpoint);
+    tcase_add_test(thread, a_piece_waits_for_the_batch);
+    tcase_add_test(thread, no_batch_is_written_beside_a_piece);
+    tcase_add_test(thread, closing_leaves_a_piece_undone);
     tcase_add_test(thread, a_loop_that_stands_still_is_gone_on_with);
     tcase_add_test(thread, a_signal_comes_while_the_other_thread_is_stuck);
     tcase_add_test(thread, each_thread_takes_the_loop_from_the_other);

@@ -322,6 +322,8 @@ START_TEST(a_recovery_ends_the_session_in_the_commit_of_the_record)
     make_record(MESSAGE_NUMBERS, "a");
     driver_receiving(driver, _i != 0);
     do_plan(steps, 2);
+    driver_flush(driver);
+    ck_assert(_i == 0 || disk.flying == NULL);
     driver_receiving(driver, false);
     driver_flush(driver);
     ck_assert_ptr_nonnull(disk.flying);

@@ -6,6 +6,7 @@
  * waits, in proportion to that cost, before it is served again.
  */
 #include <check.h>
+#include <fcntl.h>
 #include <grp.h>
 #include <signal.h>
 #include <stdio.h>
@@ -35,6 +36,8 @@ enum {
     PATIENT = 50, /* packets of a client that was connected before all other clients */
     MOST_OF_ALL = SOCKET_TURN_ALL_MS / COST_MS,
     ROUNDS_MAX = 100000,
+    LENT = 12, /* more than fit into a small buffer of a socket */
+    LENT_SIZE = 1000,
 };
 
 static char path[96];
@@ -54,6 +57,7 @@ static bool other_served;
 static bool all_users;      /* if set, the counters in this file include all users */
 static uint32_t of_patient; /* packets of the patient client that were served */
 static bool answers;        /* the server answers packets, and nobody reads the answers */
+static int lent = -1;       /* a packet is answered by LENT packets, the last one with it */
 static bool mute;           /* the first packet is no HELLO */
 static uint32_t closed;
 static bool dear; /* a hang-up costs as much as a packet, and is counted in in_turn */
@@ -78,6 +82,24 @@ static void on_packet(void *arg, struct connection *connection, const unsigned c
         return;
     }
     connection_greeted(connection);
+    if (lent >= 0) {
+        static unsigned char much[LENT_SIZE];
+        const int small = 1; /* the kernel takes the smallest size that it has */
+        ck_assert_int_eq(
+            setsockopt(connection_socket(connection), SOL_SOCKET, SO_SNDBUF, &small, sizeof(small)),
+            0);
+        for (uint32_t i = 0; i < LENT; i++) {
+            const struct connection_output output = {.bytes = much,
+                                                     .size = sizeof(much),
+                                                     .fd = i + 1 == LENT ? dup(lent) : -1,
+                                                     .lends_fd = true};
+            ck_assert(connection_send(connection, &output));
+            if (output.fd >= 0) {
+                close(output.fd);
+            }
+        }
+        return;
+    }
     if (!serving) {
         if (answers) {
             const struct connection_output output = {.bytes = bytes, .size = 1, .fd = -1};
@@ -234,6 +256,81 @@ START_TEST(who_goes_out_of_turn_is_seen)
         uv_run(&loop, UV_RUN_NOWAIT);
     }
     ck_assert_uint_eq(closed, CONNECTIONS);
+}
+END_TEST
+
+static unsigned count_descriptors(void)
+{
+    unsigned count = 0;
+    for (int fd = 0; fd < 1024; fd++) {
+        count += fcntl(fd, F_GETFD) >= 0;
+    }
+    return count;
+}
+
+/* Receives a packet, if one is there. Returns the descriptor that came with it; -1: none. */
+static int receive_descriptor(int from, uint32_t *got)
+{
+    static unsigned char bytes[LENT_SIZE];
+    union {
+        struct cmsghdr header;
+        char space[CMSG_SPACE(sizeof(int))];
+    } control;
+    struct iovec part = {.iov_base = bytes, .iov_len = sizeof(bytes)};
+    struct msghdr message = {.msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = &control,
+                             .msg_controllen = sizeof(control)};
+    int fd = -1;
+    if (recvmsg(from, &message, MSG_DONTWAIT) != LENT_SIZE) {
+        return -1;
+    }
+    (*got)++;
+    const struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    if (header != NULL) {
+        memcpy(&fd, CMSG_DATA(header), sizeof(fd));
+    }
+    return fd;
+}
+
+/* A packet that has to wait keeps a descriptor of its own: the caller closes the one that it lent,
+ * and another file may get its number. */
+START_TEST(a_lent_descriptor_waits_with_its_packet)
+{
+    int ends[2];
+    struct stat wanted;
+    struct stat found;
+    uint32_t got = 0;
+    bool received = false;
+    ck_assert_int_eq(pipe(ends), 0);
+    ck_assert_int_eq(fstat(ends[0], &wanted), 0);
+    lent = ends[0];
+    int client = dial();
+    unsigned before = count_descriptors();
+    accept_all();
+    for (uint32_t i = 0; i < ROUNDS_MAX && got < LENT; i++) {
+        int fd = receive_descriptor(client, &got);
+        if (fd >= 0) {
+            ck_assert_uint_eq(got, LENT);
+            ck_assert_int_eq(fstat(fd, &found), 0);
+            ck_assert_uint_eq(found.st_ino, wanted.st_ino);
+            ck_assert_uint_eq(found.st_dev, wanted.st_dev);
+            close(fd);
+            received = true;
+        }
+        uv_run(&loop, UV_RUN_NOWAIT);
+    }
+    ck_assert(received);
+    ck_assert_uint_eq(count_descriptors(), before + 1); /* the server's end of the connection */
+    /* the same with a client that goes without reading */
+    ck_assert_int_eq(send(client, "x", 1, 0), 1);
+    accept_all();
+    close(client);
+    for (uint32_t i = 0; i < ROUNDS_MAX && closed < 1; i++) {
+        uv_run(&loop, UV_RUN_NOWAIT);
+    }
+    ck_assert_uint_eq(closed, 1);
+    ck_assert_uint_le(count_descriptors(), before);
 }
 END_TEST
 
@@ -596,6 +693,7 @@ int main(void)
     tcase_add_checked_fixture(tests, set_up, tear_down);
     tcase_add_test(tests, a_turn_ends_and_everybody_has_one);
     tcase_add_test(tests, who_goes_out_of_turn_is_seen);
+    tcase_add_test(tests, a_lent_descriptor_waits_with_its_packet);
     tcase_add_test(tests, many_users_have_a_turn_together);
     tcase_add_test(tests, who_comes_is_not_before_who_waits);
     tcase_add_test(tests, users_who_come_are_not_before_who_waits);
