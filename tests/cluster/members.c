@@ -17,6 +17,7 @@
 
 #include "../suite_main.h"
 #include "actor.h"
+#include "cell.h"
 #include "require.h"
 
 enum { A, B, C, D, E, HOSTS, WAIT_S = 60 };
@@ -24,6 +25,8 @@ enum { A, B, C, D, E, HOSTS, WAIT_S = 60 };
 static struct agent_process agents[HOSTS];
 static unsigned ports[2 * HOSTS]; /* the second half: other addresses to move to */
 static unsigned made;             /* bits of the hosts that have an agent */
+static const char *tls;           /* the folder with the certificates; NULL: no TLS */
+static const char *scheme;        /* of all addresses */
 
 /* ---- hosts ---- */
 
@@ -34,20 +37,26 @@ static void describe(unsigned host, unsigned voters, unsigned port, const char *
     int used = snprintf(text, size,
                         "[agent]\nname = host-%c\ncell = members\nrole = %s\n"
                         "state_dir = %%D/state\nsocket = %%D/agent.sock\n"
-                        "[cell]\nsession_ttl = 2s\nlisten = tcp://127.0.0.1:%u\n%s[voters]\n",
-                        'a' + (int)host, voters >> host & 1 ? "voter" : "observer", port, more);
+                        "[cell]\nsession_ttl = 2s\nlisten = %s127.0.0.1:%u\n%s[voters]\n",
+                        'a' + (int)host, voters >> host & 1 ? "voter" : "observer", scheme, port,
+                        more);
     for (unsigned i = 0; i < HOSTS; i++) {
         if (voters >> i & 1) {
-            used += snprintf(text + used, size - (size_t)used, "host-%c = tcp://127.0.0.1:%u\n",
-                             'a' + (int)i, i == host ? port : ports[i]);
+            used += snprintf(text + used, size - (size_t)used, "host-%c = %s127.0.0.1:%u\n",
+                             'a' + (int)i, scheme, i == host ? port : ports[i]);
         }
+    }
+    if (tls != NULL) {
+        snprintf(text + used, size - (size_t)used,
+                 "[tls]\nca = %s/ca.pem\ncert = %s/%c.pem\nkey = %s/%c.key\n", tls, tls,
+                 'a' + (int)host, tls, 'a' + (int)host);
     }
 }
 
 /* Makes these hosts, whose files name these voters. Those of `voters` begin the cell. */
 static void make(unsigned hosts, unsigned voters, const char *more)
 {
-    char text[1024];
+    char text[2048];
     if (made == 0) {
         agent_free_ports(ports, 2 * HOSTS);
     }
@@ -69,6 +78,8 @@ static void make(unsigned hosts, unsigned voters, const char *more)
 static void begin(void)
 {
     made = 0;
+    tls = NULL;
+    scheme = "tcp://";
 }
 
 static void end(void)
@@ -114,7 +125,7 @@ static int change(unsigned host, const char *words, int place)
     char line[256];
     int used = snprintf(line, sizeof(line), "%s", words);
     if (place >= 0) {
-        used += snprintf(line + used, sizeof(line) - (size_t)used, " tcp://127.0.0.1:%u",
+        used += snprintf(line + used, sizeof(line) - (size_t)used, " %s127.0.0.1:%u", scheme,
                          ports[place]);
     }
     snprintf(line + used, sizeof(line) - (size_t)used, " --wait %ds", WAIT_S);
@@ -141,7 +152,7 @@ static void await_voters(unsigned host, const char *letters)
         }
         good = good && count == strlen(letters);
         for (size_t i = 0; good && letters[i] != '\0'; i++) {
-            snprintf(line, sizeof(line), "host-%c up at tcp://127.0.0.1:", letters[i]);
+            snprintf(line, sizeof(line), "host-%c up at %s127.0.0.1:", letters[i], scheme);
             good = strstr(said, line) != NULL;
         }
         if (good) {
@@ -380,7 +391,7 @@ END_TEST
 /* The runbook "move to other addresses", one voter after the other. */
 START_TEST(a_voter_moves)
 {
-    char text[1024];
+    char text[2048];
     const unsigned all = 1U << A | 1U << B | 1U << C;
     make(all, all, "");
     uint64_t token = take(B, "job");
@@ -464,7 +475,7 @@ END_TEST
  * host that is. */
 START_TEST(a_cell_of_two_versions)
 {
-    char text[1024];
+    char text[2048];
     make(1U << A | 1U << B | 1U << C, 1U << A | 1U << B | 1U << C, "");
     make(1U << D, 1U << A, "");
     agent_stop(&agents[C]);
@@ -476,6 +487,40 @@ START_TEST(a_cell_of_two_versions)
     ck_assert_msg(strstr(said, "host-c runs a release that cannot change voters") != NULL, "%s",
                   said);
     ck_assert_uint_gt(take(D, "job"), 0);
+}
+END_TEST
+
+/* With TLS a new voter's certificate is checked as any other's: an agent with the certificate of
+ * another host is not reached, and does not become a voter. */
+START_TEST(a_new_voter_shows_its_certificate)
+{
+    char command[512];
+    char folder[] = "/tmp/holdfast-members.XXXXXX";
+    REQUIRE(mkdtemp(folder) != NULL, "mkdtemp");
+    cell_certify(folder);
+    tls = folder;
+    scheme = "tls+tcp://";
+    snprintf(command, sizeof(command),
+             "cd %s && mv d.pem d.good && cp e.pem d.pem && mv d.key "
+             "d.goodkey && cp e.key d.key",
+             folder);
+    REQUIRE(system(command) == 0, "%s", command);
+    make(1U << A | 1U << B | 1U << C, 1U << A | 1U << B | 1U << C, "");
+    char text[2048];
+    describe(D, 1U << A, ports[D], "", text, sizeof(text));
+    agent_create(&agents[D], text);
+    made |= 1U << D;
+    agent_launch(&agents[D]); /* it ends, because its certificate is not in its own name */
+    ck_assert_int_eq(change(A, "add host-d", D), 75);
+    ck_assert_msg(strstr(said, "host-d does not answer") != NULL, "%s", said);
+    snprintf(command, sizeof(command), "cd %s && mv d.good d.pem && mv d.goodkey d.key", folder);
+    REQUIRE(system(command) == 0, "%s", command);
+    agent_kill(&agents[D]);
+    agent_start(&agents[D]);
+    CHANGED(A, "add host-d", D);
+    await_voters(D, "abcd");
+    snprintf(command, sizeof(command), "rm -rf %s", folder);
+    REQUIRE(system(command) == 0, "%s", command);
 }
 END_TEST
 
@@ -521,6 +566,7 @@ int main(void)
     tcase_add_test(tests, what_is_refused);
     tcase_add_test(tests, a_change_while_a_majority_is_away);
     tcase_add_test(tests, a_cell_of_two_versions);
+    tcase_add_test(tests, a_new_voter_shows_its_certificate);
     tcase_add_test(tests, who_may_change_the_voters);
     return suite_main("members", tests);
 }

@@ -142,8 +142,12 @@ START_TEST(who_becomes_a_voter_leaves_nothing_behind)
     make_known(&entry);
     ck_assert_uint_eq(address_leave(&addresses, &entry, "seat"), ADDRESSES_LINK_NONE);
     nothing_is_left();
+    address_init(&entry); /* a guest, which has not answered yet */
+    ck_assert_int_eq(say(&entry, "home", HONEST, 0), ADDRESS_DIALLED);
+    addresses.operations.forget(NULL, address_leave(&addresses, &entry, "home"));
+    nothing_is_left();
     make_known(&entry);
-    link_to(&entry, 0, false, 10 * MS);
+    link_to(&entry, used - 1, false, 10 * MS);
     ck_assert_int_eq(say(&entry, "seat", HONEST, 11 * MS), ADDRESS_DIALLED);
     uint32_t link = address_leave(&addresses, &entry, "seat");
     ck_assert_uint_ne(link, ADDRESSES_LINK_NONE);
