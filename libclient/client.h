@@ -262,9 +262,9 @@ struct hf_lock {
     bool granted;      /* HF_EVENT_GRANTED is queued */
     uint64_t granted_token;
     uint64_t granted_number; /* the hold of that event */
-    int failed;           /* the error of a queued HF_EVENT_FAILED; 0: none is queued */
-    int64_t start_due_ns; /* when a pending start must be looked at; 0: none is pending */
-    struct hold_end end;  /* why the last hold that was reported lost ended */
+    int failed;              /* the error of a queued HF_EVENT_FAILED; 0: none is queued */
+    int64_t start_due_ns;    /* when a pending start must be looked at; 0: none is pending */
+    struct hold_end end;     /* why the last hold that was reported lost ended */
     /* the last acquire failed because this host did not get the lock's grant in time */
     atomic_bool ungranted;
 };
