@@ -107,6 +107,13 @@ int cli_connect(const struct cli *cli, const char *where, int64_t timeout_ns, hf
         snprintf(line, sizeof(line), "%s%s%s%s", why[0] != '\0' ? why : hf_strerror(error),
                  remedy != NULL ? "; " : "", remedy != NULL ? remedy : "",
                  remedy != NULL ? ", or ask `holdfast doctor` why" : "");
+        if (cli->json && cli->no_agent != NULL) {
+            char sentence[3 * LINE_MAX_BYTES + 2];
+
+            snprintf(sentence, sizeof(sentence), "%s: %s", what, line);
+            cli->no_agent(cli_exit_code(error), sentence, cli->no_agent_arg);
+            return cli_exit_code(error);
+        }
         return fail_because(where, what, error, line);
     }
     if (socket_path_used(cli, hf_socket(*out), &found)) {

@@ -37,7 +37,11 @@ enum {
 /* The options that every command has, which may stand before or after the command word, and what
  * the command tells the agent about itself. */
 struct cli {
-    const char *socket;  /* -s; NULL: the library's default */
+    const char *socket; /* -s; NULL: the library's default */
+    /* With --json, for why cli_connect() fails: NULL, or the function to which it gives the exit
+     * status and the sentence, instead of writing them to stderr. */
+    void (*no_agent)(int status, const char *sentence, void *arg);
+    void *no_agent_arg;
     const char *command; /* what others see as this process's command; NULL: its command line */
     bool json;           /* --json */
     bool help;           /* --help */

@@ -161,8 +161,8 @@ static void look_at_leftovers(struct doctor *doctor)
     }
     if (goes != NULL && goes->value > -leftovers_late_ns) {
         doctor_find(doctor, FINDING_OK, "memory", NULL,
-                    "%" PRId64 " MiB are left of a replaced store (%s); the agent removes them in "
-                    "%s",
+                    "%" PRId64 " MiB are left of a replaced store (%s); the agent removes these "
+                    "regions in %s",
                     mib, left->text, text_duration(when, goes->value > 0 ? goes->value : 0));
         return;
     }

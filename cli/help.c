@@ -128,7 +128,8 @@ static const char lock_help[] =
     "with event, name, error, and why (kind, agent, pid, uid, command, since_ms, closed_ms,\n"
     "holders, waiters, text). If the lock is closed, agent, pid, uid and command are those of the\n"
     "hold behind which it is closed. The event is waiting while holdfast waits for the lock,\n"
-    "not_had if it could not take the lock, and lost if the hold ended.\n";
+    "not_had if it could not take the lock (kind no_agent: no agent answers), and lost if the\n"
+    "hold ended.\n";
 
 static const char ls_help[] =
     "holdfast ls [--held | --all] [--sort KEY] [PREFIX]\n"
@@ -201,7 +202,9 @@ static const char top_help[] =
     "\n"
     "waits says which process waits FOR which other one, and for which lock that one waits itself\n"
     "(WHICH WAITS FOR). circle means that these waits lead back to the waiting process: a\n"
-    "deadlock, unless one of the processes holds and waits in different threads.\n"
+    "deadlock, unless one of the processes holds and waits in different threads. A `holdfast\n"
+    "lock` within the CMD of another one waits as a process of its own, and the agent does not\n"
+    "know that the outer one waits for it: a circle of such waits is not shown as one.\n"
     "\n"
     "hosts has the voters, the observers, and the hosts of holders and waiters. Of an observer,\n"
     "down means that it has been silent for too long, or that its session is over.\n"

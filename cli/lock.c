@@ -234,6 +234,11 @@ static void command_join(char *out, size_t size, char *const *words)
     }
 }
 
+static void say_no_agent(int status, const char *sentence, void *arg)
+{
+    why_no_agent(arg, status, sentence);
+}
+
 int command_lock(struct cli *cli, int argc, char **argv)
 {
     struct lock_arguments arguments;
@@ -250,14 +255,18 @@ int command_lock(struct cli *cli, int argc, char **argv)
     }
     command_join(command, sizeof(command), arguments.command);
     cli->command = command;
-    status = cli_connect(cli, "lock", agent_wait_ns(&arguments), &held.client);
-    if (status != 0) {
-        lock_arguments_hint(cli);
-        return status;
-    }
     arguments.json = cli->json;
     held.names = arguments.names;
     held.count = arguments.name_count;
+    cli->no_agent = say_no_agent;
+    cli->no_agent_arg = &held;
+    if (!cli->json) {
+        lock_arguments_hint(cli); /* before the wait for an agent */
+    }
+    status = cli_connect(cli, "lock", agent_wait_ns(&arguments), &held.client);
+    if (status != 0) {
+        return status;
+    }
     status = run_connected(&arguments, &held);
     if (!held.in_use) {
         /* if the thread still uses the client, the end of this process disconnects it */

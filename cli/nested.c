@@ -57,11 +57,31 @@ static int find_all(hf_client *client, const struct outer *outer, char *const *n
     return 0;
 }
 
+/* Returns whether every outer hold of one of the locks is shared. */
+static bool all_shared(const struct outer *outer, const struct nested_options *options,
+                       const size_t *held)
+{
+    for (size_t index = 0; index < options->count; index++) {
+        if (held[index] < outer->count && !is_shared(&outer->holds[held[index]])) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Returns 0 if this command may run under the outer holds, else CLI_USAGE after a line on stderr.
  * held_name, free_name: a lock that an outer command holds, and one that none holds or NULL. */
 static int may_nest(const struct outer *outer, const struct nested_options *options,
                     const size_t *held, const char *held_name, const char *free_name)
 {
+    if (!options->nested && options->shared && all_shared(outer, options, held)) {
+        return cli_usage_error("lock",
+                               "\"%s\" is held shared by the holdfast that runs this command "
+                               "(HOLDFAST_LOCK), and this would wait behind every writer that "
+                               "waits for that hold to end: expected another lock, or --nested "
+                               "to run under that hold",
+                               held_name);
+    }
     if (!options->nested) {
         return cli_usage_error("lock",
                                "\"%s\" is held by the holdfast that runs this command "

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli.h"
@@ -79,16 +80,36 @@ static void give_to_agent(const struct setup_target *target, struct setup_file *
     file->group = user->pw_gid;
 }
 
+/* A file that was copied, so that the copy can be undone. */
+struct copied {
+    char path[SETUP_PATH_MAX + 64];
+    char backup[SETUP_PATH_MAX]; /* the file that it replaced; "": none */
+    bool made;                   /* false: the same file was there before */
+};
+
+/* Removes what was copied, and puts back what it replaced. */
+static void undo_copies(const struct copied *files, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (files[i].made && files[i].backup[0] != '\0') {
+            (void)rename(files[i].backup, files[i].path);
+        } else if (files[i].made) {
+            (void)unlink(files[i].path);
+        }
+    }
+}
+
 /* Copies a file of the folder `from` to the folder of the configuration. */
 static int install_file(const struct setup_target *target, const char *from, const char *name,
-                        bool secret)
+                        bool secret, struct copied *copied)
 {
     char source[SETUP_PATH_MAX + 64];
-    char path[SETUP_PATH_MAX + 64];
-    char backup[SETUP_PATH_MAX];
+    const char *path = copied->path;
+    struct stat before = {0};
+    struct stat after = {0};
 
     snprintf(source, sizeof(source), "%s/%s", from, name);
-    snprintf(path, sizeof(path), "%s/%s", target->folder, name);
+    snprintf(copied->path, sizeof(copied->path), "%s/%s", target->folder, name);
     char *text = setup_file_read(source);
     if (text == NULL) {
         return setup_file_failed(source);
@@ -101,25 +122,37 @@ static int install_file(const struct setup_target *target, const char *from, con
     if (secret) {
         give_to_agent(target, &file);
     }
-    int status = setup_file_write(&file, target->force, backup);
+    bool there = lstat(path, &before) == 0;
+    int status = setup_file_write(&file, target->force, copied->backup);
+    copied->made = lstat(path, &after) == 0 && (!there || before.st_ino != after.st_ino);
     free(text);
     return status;
 }
 
 int setup_install(struct setup_target *target, const char *text, const char *name, const char *from)
 {
+    enum { COPIES = 3 };
     char file[SETUP_LABEL_SIZE + 8];
+    struct copied *copies = calloc(COPIES, sizeof(*copies));
+    if (copies == NULL) {
+        return cli_fail("setup", "files", HF_ENOMEM);
+    }
     int status = setup_folder_make(target->folder, 0755);
 
     if (status == 0 && from != NULL) {
-        status = install_file(target, from, "ca.pem", false);
+        status = install_file(target, from, "ca.pem", false, &copies[0]);
         snprintf(file, sizeof(file), "%s.key", name);
-        status = status != 0 ? status : install_file(target, from, file, true);
+        status = status != 0 ? status : install_file(target, from, file, true, &copies[1]);
         snprintf(file, sizeof(file), "%s.pem", name);
-        status = status != 0 ? status : install_file(target, from, file, false);
+        status = status != 0 ? status : install_file(target, from, file, false, &copies[2]);
         status = status != 0 ? status : setup_check(text, name, false);
     }
     const struct setup_file config = {
         .path = target->output, .text = text, .mode = 0644, .owner = (uid_t)-1, .group = (gid_t)-1};
-    return status != 0 ? status : setup_file_write(&config, target->force, target->backup);
+    status = status != 0 ? status : setup_file_write(&config, target->force, target->backup);
+    if (status != 0) {
+        undo_copies(copies, COPIES); /* a key without its configuration is of no use */
+    }
+    free(copies);
+    return status;
 }

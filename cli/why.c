@@ -170,6 +170,21 @@ int why_not_had(const struct held *held, int error, int not_now_status, bool jso
     return known && reason.kind == HF_WHY_NO_MAJORITY ? CLI_NO_MAJORITY : not_now_status;
 }
 
+void why_no_agent(const struct held *held, int status, const char *sentence)
+{
+    struct hf_reason reason = HF_REASON_INIT;
+    bool silent = status == CLI_NO_AGENT;
+
+    reason.kind = HF_WHY_NO_AGENT;
+    reason.pid = -1;
+    reason.uid = -1;
+    reason.since_ns = -1;
+    reason.closed_ns = -1;
+    snprintf(reason.text, sizeof(reason.text), "%s", sentence);
+    write_object("not_had", held->count == 1 ? held->names[0] : NULL,
+                 silent ? hf_strerror(HF_ENOAGENT) : sentence, silent ? &reason : NULL);
+}
+
 void why_lost(const struct held *held, size_t index, const char *so, bool json)
 {
     struct hf_reason reason = HF_REASON_INIT;

@@ -28,6 +28,10 @@ void why_waiting(const struct held *held, size_t index, const struct hf_reason *
  */
 int why_not_had(const struct held *held, int error, int not_now_status, bool json);
 
+/* With --json: writes that the locks could not be taken because no connection was made. status: the
+ * exit status. sentence: what went wrong. */
+void why_no_agent(const struct held *held, int status, const char *sentence);
+
 /* Writes that the hold of held->names[index] has ended, and why. Does not ask the agent. `so` is a
  * text for people about the consequence, such as ": ending the command". */
 void why_lost(const struct held *held, size_t index, const char *so, bool json);

@@ -629,9 +629,11 @@ int acquire_slow(hf_lock *lock, enum hf_mode mode, int64_t timeout_ns, struct hf
         events_arm(lock->client, hold_own_end_ns(lock, &view));
     }
     bool ungranted = take_was_ungranted(&take, result);
+    /* relaxed: only the owner of the claim writes the hold now */
+    uint64_t number = atomic_load_explicit(&lock->hold.number, memory_order_relaxed);
     claim_give(lock);
     if (result == 0 && take.waited) {
-        events_granted(lock, take.held.token);
+        events_granted(lock, number, take.held.token);
     }
     if (result == HF_EBUSY || result == HF_ETIMEDOUT) {
         ended_clear(lock);

@@ -261,9 +261,10 @@ struct hf_lock {
     uint32_t reported; /* REPORTED_... bits (events.c) */
     bool granted;      /* HF_EVENT_GRANTED is queued */
     uint64_t granted_token;
-    int failed;           /* the error of a queued HF_EVENT_FAILED; 0: none is queued */
-    int64_t start_due_ns; /* when a pending start must be looked at; 0: none is pending */
-    struct hold_end end;  /* why the last hold that was reported lost ended */
+    uint64_t granted_number; /* the hold of that event */
+    int failed;              /* the error of a queued HF_EVENT_FAILED; 0: none is queued */
+    int64_t start_due_ns;    /* when a pending start must be looked at; 0: none is pending */
+    struct hold_end end;     /* why the last hold that was reported lost ended */
     /* the last acquire failed because this host did not get the lock's grant in time */
     atomic_bool ungranted;
 };
@@ -587,6 +588,14 @@ static inline bool hold_held(const struct hold *hold)
     return atomic_load_explicit(&hold->number, memory_order_acquire) != ended;
 }
 
+/* Returns whether the handle has the hold with that number, lost or not. */
+static inline bool hold_has(const struct hold *hold, uint64_t number)
+{
+    /* acquire, both: as in hold_held() */
+    return atomic_load_explicit(&hold->ended, memory_order_acquire) != number &&
+           atomic_load_explicit(&hold->number, memory_order_acquire) == number;
+}
+
 /* Publishes the hold's fields in one change of serial. To be called by the thread that took the
  * lock, or by the thread that changes the hold under the claim. */
 static inline void hold_put_fields(struct hold *hold, struct binding *binding, enum hf_mode mode,
@@ -813,8 +822,10 @@ void start_drop(hf_lock *lock);
 int events_enable(hf_client *client) HFI_MUST_USE;
 int failure_events(const hf_client *client, int error);
 
-/* To be called when a thread that had to wait has got the lock. Queues HF_EVENT_GRANTED. */
-void events_granted(hf_lock *lock, uint64_t token);
+/* To be called when a thread that had to wait, or a start, has got the lock. Queues
+ * HF_EVENT_GRANTED for the hold with that number, which hf_next_event() drops if the program has
+ * ended the hold before. */
+void events_granted(hf_lock *lock, uint64_t number, uint64_t token);
 /* Queues HF_EVENT_FAILED. */
 void events_failed(hf_lock *lock, int error);
 /* To be called when a start is pending and has to be looked at, at the latest, at due_ns; 0: when

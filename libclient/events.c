@@ -75,7 +75,7 @@ void events_look(hf_client *client)
     pthread_mutex_unlock(&client->list_mutex);
 }
 
-void events_granted(hf_lock *lock, uint64_t token)
+void events_granted(hf_lock *lock, uint64_t number, uint64_t token)
 {
     struct events *events = &lock->client->events;
     pthread_mutex_lock(&lock->client->list_mutex);
@@ -83,6 +83,7 @@ void events_granted(hf_lock *lock, uint64_t token)
         events->queued_count += !lock->granted;
         lock->granted = true;
         lock->granted_token = token;
+        lock->granted_number = number;
         wake_set(events);
     }
     pthread_mutex_unlock(&lock->client->list_mutex);
@@ -416,6 +417,10 @@ static bool next_queued(hf_client *client, struct hf_event *out)
     struct events *events = &client->events;
     for (hf_lock *lock = client->locks; events->queued_count > 0 && lock != NULL;
          lock = lock->next) {
+        if (lock->granted && !hold_has(&lock->hold, lock->granted_number)) {
+            lock->granted = false; /* hf_release() has ended this hold */
+            events->queued_count--;
+        }
         if (lock->granted || lock->failed != 0) {
             bool failed = lock->failed != 0;
             out->kind = failed ? HF_EVENT_FAILED : HF_EVENT_GRANTED;

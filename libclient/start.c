@@ -7,6 +7,10 @@
  * POKE, which makes the descriptor of events readable. hf_next_event() then makes a step of each
  * pending start. So the start has the same rules of order, lease and death as a thread that waits.
  *
+ * A start on a free lock ends within hf_acquire_start(). Its handle holds from then on, before the
+ * program reads the event. If the program ends the hold before, the event is dropped: an event must
+ * not be about a hold that is gone.
+ *
  * A timer of the client brings the next step where no process rings: at the time-out, for a try,
  * while the lease is over, and while no agent answers.
  */
@@ -67,8 +71,11 @@ static void start_step(hf_lock *lock)
         events_start(lock, start_due_ns(&lock->start));
         return;
     }
+    uint64_t number = 0;
     if (result == 0) {
         take_store(take);
+        /* relaxed: only the owner of the claim writes the hold now */
+        number = atomic_load_explicit(&lock->hold.number, memory_order_relaxed);
     }
     /* relaxed: only the text of hf_why() depends on it */
     atomic_store_explicit(&lock->ungranted, take_was_ungranted(take, result), memory_order_relaxed);
@@ -77,7 +84,7 @@ static void start_step(hf_lock *lock)
     HF_PROBE3(acquire_done, lock->name, result, take->held.token);
     claim_give(lock);
     if (result == 0) {
-        events_granted(lock, take->held.token);
+        events_granted(lock, number, take->held.token);
         return;
     }
     if (result == HF_EBUSY || result == HF_ETIMEDOUT) {

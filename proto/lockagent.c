@@ -450,6 +450,13 @@ size_t hfi_queue(const struct hfi_region *region, uint32_t slot, uint32_t *seats
     return count;
 }
 
+bool hfi_is_queued(const struct hfi_region *region, uint32_t seat)
+{
+    /* seq_cst: the agent has closed the lock before. A process clears its place after it has seen
+     * the lock open. */
+    return wait_counts(atomic_load(hfi_seat_wait(region, seat)));
+}
+
 bool hfi_is_polled(const struct hfi_region *region, uint32_t seat)
 {
     uint64_t value = atomic_load(hfi_seat_wait(region, seat));

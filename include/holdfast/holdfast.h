@@ -156,7 +156,8 @@ struct hf_hold {
 
 /* A later version may add kinds of events. A program ignores those that it does not know. */
 enum hf_event_kind {
-    /* a call that had to wait has got the lock, or an hf_acquire_start has got it */
+    /* a call that had to wait has got the lock, or an hf_acquire_start has got it, and hf_release
+     * has not ended that hold yet */
     HF_EVENT_GRANTED = 1,
     /* the hold is past its deadline and does not count now, but it can count again */
     HF_EVENT_JEOPARDY,
@@ -296,16 +297,22 @@ int hf_acquire(hf_lock *lock, enum hf_mode mode, int64_t timeout_ns, struct hf_h
  * The start has its place among all other waiters, threads or starts: first come, first served.
  * (HF_BARGING has no effect on a start.) From its turn on, the others wait for the program to call
  * hf_next_event. So a program that starts must read its events. An exclusive hold begins, and its
- * lease_ns or max_stall_ns runs, from the turn on, not from the event. If the hold ends before the
- * program reads the event, the start goes on at the end of the queue. Without such a limit the
- * others wait until the program reads its event, closes the handle or ends. A shared hold begins
- * when the program reads the event.
+ * lease_ns or max_stall_ns runs, from the turn on, not from the event. If the hold ends while the
+ * start is pending, the start goes on at the end of the queue. Without such a limit the others wait
+ * until the program calls hf_next_event, closes the handle or ends. A shared hold begins when
+ * hf_next_event ends the start.
  *
  * While a start is pending, the handle has no hold: hf_acquire and a second start return HF_EBUSY,
- * hf_release returns HF_ENOTHELD. hf_cancel ends the start with HF_ECANCELED in its event, and
- * hf_close or hf_disconnect end it without an event. A forked child has no part in it. If the
- * process ends, the lock goes to the next waiter. The start goes on when the agent restarts, and
- * while no agent answers.
+ * hf_release returns HF_ENOTHELD. If the lock is free, the start is never pending: it ends within
+ * this call. Otherwise it ends within a call of hf_next_event, which may return the event of
+ * another handle first. From then on the handle has its hold, although the program has not read the
+ * event: hf_acquire and a second start return HF_EALREADY, and hf_release ends the hold. The event
+ * of a hold that hf_release has ended is dropped. So a program that does not want the lock any more
+ * calls hf_release, and if that returns HF_ENOTHELD, hf_cancel.
+ *
+ * hf_cancel ends a pending start with HF_ECANCELED in its event, and hf_close or hf_disconnect end
+ * it without an event. A forked child has no part in it. If the process ends, the lock goes to the
+ * next waiter. The start goes on when the agent restarts, and while no agent answers.
  * HF_EBUSY: a start is pending, or another thread uses the handle to take the lock. HF_EALREADY:
  * the handle holds, also with HF_REENTRANT. HF_ELOST: the handle's last hold was lost; call
  * hf_release first. HF_ENOMEM, HF_EINVAL, HF_EFORKED.

@@ -159,7 +159,8 @@ START_TEST(it_goes_in_its_time)
     ck_assert_str_ne(own, left);
     ck_assert(is_there(left));
     const char *told = doctor();
-    ck_assert_msg(strstr(told, left) != NULL && strstr(told, "the agent removes them in") != NULL,
+    ck_assert_msg(strstr(told, left) != NULL &&
+                      strstr(told, "the agent removes these regions in") != NULL,
                   "%s", told);
     await_gone(left);
     ck_assert_int_ge(boottime_now(), due_ns);

@@ -207,7 +207,8 @@ made_anew() {
     [[ $(sums) == "$before" ]] || fail "another file has changed"
 }
 
-# A folder with another host's certificate is not installed.
+# A folder with another host's certificate is not installed, and nothing of it stays, above all no
+# key.
 wrong_folder() {
     cp -r "$dir/brought-host-b" "$dir/wrong"
     cp "$dir/wrong/host-b.pem" "$dir/kept"
@@ -216,6 +217,7 @@ wrong_folder() {
     expect 69 'not written, because holdfastd refuses the configuration of host-b: [tls]:' \
         "$holdfast" setup --from "$dir/wrong" --output "$dir/other/holdfastd.ini"
     [[ ! -e $dir/other/holdfastd.ini ]] || fail "a wrong configuration was written"
+    [[ -z $(ls -A "$dir/other") ]] || fail "left behind: $(ls -A "$dir/other")"
 }
 
 even_number() {

@@ -206,8 +206,8 @@ START_TEST(leftovers_that_go)
                &ran);
     ck_assert_int_eq(ran.status, 0);
     ck_assert_ptr_nonnull(strstr(ran.out, "ok     memory       27 MiB are left of a replaced store "
-                                          "(/dev/shm/holdfast.dev.dev.0f); the agent removes them "
-                                          "in 12.0 s\n"));
+                                          "(/dev/shm/holdfast.dev.dev.0f); the agent removes these "
+                                          "regions in 12.0 s\n"));
 }
 END_TEST
 

@@ -96,10 +96,39 @@ START_TEST(test_shared_hint_without_agent)
     run_command("connect=-9", "lock -s gc job -- true", &ran);
     ck_assert_int_eq(ran.status, 69);
     ck_assert_ptr_nonnull(strstr(ran.err, "did you mean --shared?"));
+    /* the hint comes before the wait for an agent, and once */
+    ck_assert_ptr_eq(strstr(ran.err, "holdfast lock: "), ran.err);
+    ck_assert_ptr_nonnull(strstr(ran.err, "did you mean --shared?\n"));
+    ck_assert(strstr(ran.err, "did you mean") < strstr(ran.err, "fake error"));
+    ck_assert_uint_eq(run_count_lines(ran.err), 2);
+    run_command("connect=-9", "lock -sn job -- true", &ran);
+    ck_assert_ptr_nonnull(strstr(ran.err, "\"n\" does not exist: did you mean --shared?"));
     run_command("connect=-9", "lock -s /nonexistent job -- true", &ran);
     ck_assert_ptr_null(strstr(ran.err, "did you mean"));
     run_command("connect=-9", "lock -s /etc/passwd job -- true", &ran);
     ck_assert_ptr_nonnull(strstr(ran.err, "\"/etc/passwd\" is no socket: did you mean --shared?"));
+}
+END_TEST
+
+/* With --json a command that has no agent writes an object, as for other reasons. */
+START_TEST(test_json_without_agent)
+{
+    struct ran ran;
+
+    run_command("connect=-9", "lock --json a -- true", &ran);
+    ck_assert_int_eq(ran.status, 69);
+    ck_assert_ptr_eq(
+        strstr(
+            ran.err,
+            "{\"event\":\"not_had\",\"name\":\"a\",\"error\":\"fake error -9\",\"why\":{\"kind\":\"no_agent\""),
+        ran.err);
+    ck_assert_ptr_nonnull(strstr(ran.err, "\"agent\":null,\"pid\":null,"));
+    ck_assert_ptr_nonnull(strstr(ran.err, "fake error"));
+    ck_assert_uint_eq(run_count_lines(ran.err), 1);
+    run_command("connect=-10", "lock --json a b -- true", &ran);
+    ck_assert_int_eq(ran.status, 77);
+    ck_assert_ptr_eq(strstr(ran.err, "{\"event\":\"not_had\",\"name\":null,\"error\":\""), ran.err);
+    ck_assert_ptr_nonnull(strstr(ran.err, "\"why\":null}\n"));
 }
 END_TEST
 
@@ -140,6 +169,10 @@ static const struct {
     const char *err;
 } nested[] = {
     {"", "lock b -- echo ran", 64, "", "would wait for itself"},
+    {"", "lock --shared b -- echo ran", 64, "", "would wait for itself"},
+    {"", "lock --shared 'c d' -- echo ran", 64, "", "is held shared by the holdfast that"},
+    {"", "lock --shared 'c d' -- echo ran", 64, "", "wait behind every writer that"},
+    {"", "lock 'c d' -- echo ran", 64, "", "would wait for itself"},
     {"", "lock e a% -- echo ran", 64, "", "\"a%\" is held"},
     {"", "lock 'c d' -- echo ran", 64, "", "\"c d\" is held"},
     {"", "lock e -- echo ran", 0, "ran\n", ""},
@@ -238,6 +271,7 @@ int main(void)
     tcase_add_loop_test(words, test_understood, 0, sizeof(understood) / sizeof(understood[0]));
     tcase_add_loop_test(words, test_refused, 0, sizeof(refused) / sizeof(refused[0]));
     tcase_add_test(words, test_shared_hint_without_agent);
+    tcase_add_test(words, test_json_without_agent);
     tcase_add_loop_test(words, test_misread, 0, sizeof(misread) / sizeof(misread[0]));
     tcase_add_loop_test(words, test_chain, 0, sizeof(chain) / sizeof(chain[0]));
     tcase_add_loop_test(words, test_nested, 0, sizeof(nested) / sizeof(nested[0]));

@@ -494,6 +494,79 @@ START_TEST(an_upgrade_does_not_save_a_hold_from_the_break)
 }
 END_TEST
 
+/* A reader has the lock, and the word names a process in the queue that waits until the reader has
+ * left. The break ends the reader's hold only, and the process keeps its place. It has the lock as
+ * soon as the lock opens. _i: with --now, or with the reader's lock-delay. */
+START_TEST(a_writer_that_waits_for_readers_keeps_its_place)
+{
+    struct hfi_held held;
+    struct hfi_frame frame = {.kind = HFI_FRAME_BREAK};
+    struct hfi_opened reader = rig_open_granted(rig, other, "a", 500 * RIG_MS);
+    reader.seat = rig_seat(rig, other, reader.handle, true);
+    ck_assert_int_eq(cell_read(&reader, &held), HFI_HELD);
+    struct hfi_opened writer = rig_open(rig, other, "a", 500 * RIG_MS)->frame.opened;
+    ck_assert_int_eq(cell_try(&writer, &held), HFI_DRAINING);
+    cell_wait_in_queue(&writer, other, false);
+    uint64_t place = atomic_load(hfi_seat_wait(&rig->region, writer.seat));
+    frame.break_lock.name = (struct hfi_text){"a", 1};
+    frame.break_lock.flags = _i == 0 ? HFI_BREAK_FRAME_NOW : 0;
+    struct rig_reply *reply = rig_ask(rig, client, &frame);
+    ck_assert_uint_eq(reply->frame.broken.hold_count, 1);
+    struct hfi_party_frame hold;
+    ck_assert(hfi_listed_next_party(&reply->cursor, &hold));
+    ck_assert_uint_eq(hold.mode, HF_SHARED);
+    ck_assert(!hfi_has_readers(&rig->region, reader.slot, HFI_SEAT_NONE));
+    ck_assert_uint_eq(hfi_word_holder(rig_word(rig, writer.slot)), writer.holder);
+    ck_assert_uint_eq(atomic_load(hfi_seat_wait(&rig->region, writer.seat)), place);
+    ck_assert_uint_eq(!(rig_word(rig, writer.slot) & HFI_W_CLOSED), _i == 0);
+    rig_pass(rig, 510 * RIG_MS);
+    struct hfi_actor actor = rig_actor(rig, writer.holder);
+    struct hfi_request request = {.slot = writer.slot, .seat = writer.seat};
+    struct hfi_wait_limit limit = {.deadline_ns = rig->now_ns};
+    place = (place & ~(uint64_t)HFI_WAIT_JOINING) | HFI_WAIT_WAITING;
+    ck_assert_int_eq(hfi_wait_exclusive(&actor, &request, &limit, &place, &held), HFI_HELD);
+    /* now it has a hold, which the next break ends */
+    reply = rig_ask(rig, client, &frame);
+    ck_assert_uint_eq(reply->frame.broken.hold_count, 1);
+    ck_assert_uint_eq(hfi_word_holder(rig_word(rig, writer.slot)), 0);
+}
+END_TEST
+
+/* The word names a process in the queue that has not noticed it yet, and no reader has the lock: a
+ * hold, which the break ends with its place. */
+START_TEST(a_hold_that_its_process_has_not_noticed_ends)
+{
+    struct hfi_held held;
+    struct hfi_frame frame = {.kind = HFI_FRAME_BREAK};
+    struct hfi_opened writer = rig_open_granted(rig, other, "a", 0);
+    ck_assert_int_eq(cell_try(&writer, &held), HFI_HELD);
+    cell_wait_in_queue(&writer, other, false);
+    frame.break_lock.name = (struct hfi_text){"a", 1};
+    struct rig_reply *reply = rig_ask(rig, client, &frame);
+    ck_assert_uint_eq(reply->frame.broken.hold_count, 1);
+    ck_assert_uint_eq(hfi_word_holder(rig_word(rig, writer.slot)), 0);
+    ck_assert(!hfi_is_queued(&rig->region, writer.seat));
+}
+END_TEST
+
+/* A process has the lock and no place in the queue. The cell of a reader that came too late shows a
+ * hold until the reader clears it again. That does not save the hold from the break. */
+START_TEST(a_reader_that_came_too_late_does_not_save_a_hold)
+{
+    struct hfi_held held;
+    struct hfi_frame frame = {.kind = HFI_FRAME_BREAK};
+    struct hfi_opened reader = rig_open_granted(rig, other, "a", 0);
+    reader.seat = rig_seat(rig, other, reader.handle, true);
+    struct hfi_opened writer = rig_open(rig, other, "a", 0)->frame.opened;
+    writer.seat = rig_seat(rig, other, writer.handle, false);
+    ck_assert_int_eq(cell_try(&writer, &held), HFI_HELD);
+    atomic_fetch_add(&hfi_seat(&rig->region, reader.seat)->reader, 1);
+    frame.break_lock.name = (struct hfi_text){"a", 1};
+    (void)rig_ask(rig, client, &frame);
+    ck_assert_uint_eq(hfi_word_holder(rig_word(rig, writer.slot)), 0);
+}
+END_TEST
+
 /* A break ends as many holds as one step can end, and the lock is not left closed. */
 START_TEST(a_break_of_too_many_readers_has_to_be_repeated)
 {
@@ -628,6 +701,9 @@ int main(void)
     TCase *owning = cell_case(suite, "owning");
     tcase_add_test(owning, a_repeated_break_does_not_end_the_next_hold);
     tcase_add_loop_test(owning, an_upgrade_does_not_save_a_hold_from_the_break, 0, 2);
+    tcase_add_loop_test(owning, a_writer_that_waits_for_readers_keeps_its_place, 0, 2);
+    tcase_add_test(owning, a_hold_that_its_process_has_not_noticed_ends);
+    tcase_add_test(owning, a_reader_that_came_too_late_does_not_save_a_hold);
     tcase_add_test(owning, a_break_of_too_many_readers_has_to_be_repeated);
     tcase_add_test(owning, the_answer_takes_the_way_of_the_break);
     tcase_add_test(owning, a_late_break_does_not_end_a_later_grant);

@@ -171,6 +171,47 @@ START_TEST(while_a_start_is_pending_the_handle_says_so)
 }
 END_TEST
 
+/* A start on a free lock ends at once: the handle holds, and says so, before the event is read. The
+ * event of a hold that the program has ended does not come. _i: the second hold of the handle is
+ * none, one without an event, or one with its own event. */
+START_TEST(an_event_is_not_about_a_released_hold)
+{
+    hf_lock *lock = open_lock(client, "a");
+    ck_assert_int_eq(hf_acquire_start(lock, HF_EXCLUSIVE, -1), 0);
+    ck_assert_int_gt(hf_remaining_ns(lock), 0);
+    ck_assert_int_eq(hf_acquire_start(lock, HF_EXCLUSIVE, -1), HF_EALREADY);
+    ck_assert_int_eq(hf_acquire(lock, HF_EXCLUSIVE, -1, NULL), HF_EALREADY);
+    ck_assert_int_eq(hf_release(lock), 0);
+    ck_assert_int_eq(hf_release(lock), HF_ENOTHELD);
+    if (_i == 1) {
+        ck_assert_int_eq(hf_acquire(lock, HF_SHARED, 0, NULL), 0);
+    } else if (_i == 2) {
+        ck_assert_int_eq(hf_acquire_start(lock, HF_SHARED, -1), 0);
+        expect_granted(lock);
+    }
+    expect_nothing(20 * MS);
+}
+END_TEST
+
+/* A wait of a thread got the lock, and the thread has released it before the event is read. */
+START_TEST(an_event_is_not_about_a_wait_that_is_over)
+{
+    hf_lock *lock = open_lock(client, "a");
+    hf_lock *theirs = open_lock(other, "a");
+    struct attempt attempt = {.lock = lock, .mode = HF_EXCLUSIVE, .timeout_ns = -1};
+    pthread_t thread;
+    ck_assert_int_ge(hf_event_fd(client), 0);
+    ck_assert_int_eq(hf_acquire(theirs, HF_EXCLUSIVE, 0, NULL), 0);
+    pthread_create(&thread, NULL, attempt_run, &attempt);
+    AWAIT(is_waited_for("a"));
+    ck_assert_int_eq(hf_release(theirs), 0);
+    pthread_join(thread, NULL);
+    ck_assert_int_eq(attempt.result, 0);
+    ck_assert_int_eq(hf_release(lock), 0);
+    expect_nothing(20 * MS);
+}
+END_TEST
+
 START_TEST(arguments_are_checked)
 {
     hf_lock *lock = open_lock(client, "a");
@@ -416,6 +457,8 @@ int main(void)
     tcase_add_test(tests, an_exclusive_start_waits_for_the_last_reader);
     tcase_add_loop_test(tests, starts_and_threads_are_served_in_order, 0, 2);
     tcase_add_test(tests, while_a_start_is_pending_the_handle_says_so);
+    tcase_add_loop_test(tests, an_event_is_not_about_a_released_hold, 0, 3);
+    tcase_add_test(tests, an_event_is_not_about_a_wait_that_is_over);
     tcase_add_test(tests, arguments_are_checked);
     tcase_add_test(tests, the_child_of_a_fork_starts_nothing);
     tcase_add_test(tests, a_start_fails_at_its_timeout);

@@ -77,6 +77,20 @@ static void report(struct message_broken *broken, const struct message_hold *hol
     }
 }
 
+/*
+ * Returns whether the process that the word names has no hold yet, because it waits until the
+ * readers have left. Its place in the queue shows that its take has not ended. The caller has
+ * closed the lock, so the take does not end while a reader's cell counts. (If the take has seen the
+ * last reader leave just before, its hold begins after this break.) A process without a place may
+ * hold the lock, whatever the cells show: a reader that comes too late stores its cell, too, and
+ * clears it again.
+ */
+static bool awaits_readers(const struct host *host, struct lock_ref at, uint32_t seat)
+{
+    return seat != HFI_SEAT_NONE && hfi_is_queued(space_region(host, at.space), seat) &&
+           hfi_has_readers(space_region(host, at.space), at.slot, seat);
+}
+
 static void break_exclusive(struct host *host, struct lock_ref at, bool now,
                             const struct hold_breaker *by, struct message_broken *broken,
                             struct host_actions *actions)
@@ -85,7 +99,7 @@ static void break_exclusive(struct host *host, struct lock_ref at, bool now,
     uint32_t holder = hfi_word_holder(word);
     uint32_t handle = holder != 0 ? handle_of(host, at, holder) : NONE;
     uint32_t seat = handle != NONE ? handle_seat(host, handle) : HFI_SEAT_NONE;
-    if (holder == 0 || holder == HFI_HOLDER_AGENT) {
+    if (holder == 0 || holder == HFI_HOLDER_AGENT || awaits_readers(host, at, seat)) {
         return;
     }
     struct message_hold hold;

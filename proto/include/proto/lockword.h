@@ -255,6 +255,10 @@ void hfi_unseat(const struct hfi_actor *agent, uint32_t slot, uint32_t seat, uin
 /* Removes a dead client from the queue, by marking the seat's wait cell LEFT. */
 void hfi_bury_waiter(const struct hfi_actor *agent, uint32_t seat);
 
+/* Returns whether a waiter has its place in this seat. A process that has the lock, and has noticed
+ * it, has no place. */
+bool hfi_is_queued(const struct hfi_region *region, uint32_t seat);
+
 /* Returns whether a polled waiter has its place in this seat. */
 bool hfi_is_polled(const struct hfi_region *region, uint32_t seat);
 
