@@ -117,11 +117,10 @@ START_TEST(test_json_without_agent)
 
     run_command("connect=-9", "lock --json a -- true", &ran);
     ck_assert_int_eq(ran.status, 69);
-    ck_assert_ptr_eq(
-        strstr(
-            ran.err,
-            "{\"event\":\"not_had\",\"name\":\"a\",\"error\":\"fake error -9\",\"why\":{\"kind\":\"no_agent\""),
-        ran.err);
+    ck_assert_ptr_eq(strstr(ran.err,
+                            "{\"event\":\"not_had\",\"name\":\"a\",\"error\":\"fake error -9\","
+                            "\"why\":{\"kind\":\"no_agent\""),
+                     ran.err);
     ck_assert_ptr_nonnull(strstr(ran.err, "\"agent\":null,\"pid\":null,"));
     ck_assert_ptr_nonnull(strstr(ran.err, "fake error"));
     ck_assert_uint_eq(run_count_lines(ran.err), 1);
