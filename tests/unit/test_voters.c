@@ -108,7 +108,8 @@ START_TEST(removed_voter_retires)
 }
 END_TEST
 
-/* A voter that waits after its start for what others have seen of its store becomes the only one. */
+/* A voter that waits after its start for what others have seen of its store becomes the only
+ * one. */
 START_TEST(the_last_voter_waits_for_nobody)
 {
     begin(2, 8);

@@ -173,7 +173,7 @@ void members_add_lines(struct quorum *quorum)
     }
 }
 
-/* Returns whether this store waits to hear what other voters have seen of it, and there are none. */
+/* Returns whether this store waits to hear what others have seen of it, and there are none. */
 static bool waits_for_nobody(const struct quorum *quorum)
 {
     return members_status(quorum) == MESSAGE_STATUS_LISTED && quorum->config->voter_count == 1;
