@@ -782,10 +782,12 @@ void agent_restore_disk(struct sim_agent *agent)
 
 void agent_rejoin(struct sim_agent *agent)
 {
+    struct message_voters record = agent->disk.voters;
     uint32_t epoch = agent->disk.epoch;
     agent_crash(agent, sim_draw(20) * SIM_MS);
     sim_tell("host %u is told to start over", agent->index);
     disk_new(agent);
+    agent->disk.voters = record;
     agent->disk.epoch = epoch;
     agent->disk.rejoin = true;
     agent->store = STORE_GOOD;

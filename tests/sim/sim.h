@@ -452,7 +452,7 @@ void agent_undo_rejoin(struct sim_agent *agent);
 void voters_reset(void);
 /* Returns the record of voters on the agent's disk; that of number 1 if there is none. */
 const struct message_voters *voters_of(const struct sim_agent *agent);
-/* Returns whether the record has that agent with its present store. */
+/* Returns whether the agent is a voter of the record. */
 bool voters_has(const struct message_voters *record, const struct sim_agent *agent);
 const struct message_voters *voters_newest(void);
 /* Returns the record of that number, or NULL if no disk ever had it. */

@@ -50,11 +50,7 @@ const struct message_voters *voters_of(const struct sim_agent *agent)
 
 bool voters_has(const struct message_voters *record, const struct sim_agent *agent)
 {
-    uint32_t at = message_voters_find(record, &agent->name);
-    const uint64_t *id = record->of[at < record->count ? at : 0].store_id;
-    return at < record->count &&
-           ((id[0] | id[1]) == 0 ||
-            memcmp(id, agent->disk.store_id, sizeof(record->of[0].store_id)) == 0);
+    return message_voters_find(record, &agent->name) < record->count;
 }
 
 const struct message_voters *voters_newest(void)
@@ -143,6 +139,7 @@ void voters_durable(const struct sim_agent *agent, const struct message_voters *
     }
     if (record->complete && !seen.complete[record->number]) {
         seen.complete[record->number] = true;
+        known->complete = true;
         sim_tell("number %u is complete", record->number);
     }
 }

@@ -108,6 +108,25 @@ START_TEST(removed_voter_retires)
 }
 END_TEST
 
+/* A voter that waits after its start for what others have seen of its store becomes the only
+ * one. */
+START_TEST(the_last_voter_waits_for_nobody)
+{
+    begin(2, 8);
+    struct message_voters next = rig_next(rig, 0, MESSAGE_MEMBER_REMOVE, 1);
+    rig_kill(rig, 0);
+    rig->nodes[1].cut = true;
+    rig_start(rig, 0);
+    rig_run(rig, 1000);
+    ck_assert_int_eq(rig_status(rig, 0), MESSAGE_STATUS_LISTED);
+    choose(0, &next);
+    ck_assert_int_eq(rig_status(rig, 0), MESSAGE_STATUS_VOTING);
+    ck_assert(rig->nodes[0].go_by.votes);
+    rig_run(rig, 1000);
+    ck_assert_uint_eq(coordinated(1), MESSAGE_PARTITIONS);
+}
+END_TEST
+
 /* A message of another number is no vote, and asks for none; but the older side learns. */
 START_TEST(other_numbers_do_not_count)
 {
@@ -715,6 +734,7 @@ int main(void)
     tcase_add_checked_fixture(tests, NULL, teardown);
     tcase_add_test(tests, all_learn_of_a_record);
     tcase_add_test(tests, removed_voter_retires);
+    tcase_add_test(tests, the_last_voter_waits_for_nobody);
     tcase_add_test(tests, other_numbers_do_not_count);
     tcase_add_test(tests, renewals_are_of_a_number);
     tcase_add_test(tests, lower_and_foreign_records_are_refused);

@@ -173,6 +173,12 @@ void members_add_lines(struct quorum *quorum)
     }
 }
 
+/* Returns whether this store waits to hear what others have seen of it, and there are none. */
+static bool waits_for_nobody(const struct quorum *quorum)
+{
+    return members_status(quorum) == MESSAGE_STATUS_LISTED && quorum->config->voter_count == 1;
+}
+
 /* Decides whether this store votes under the record by which the agent goes now. */
 static void set_status(struct quorum *quorum, const struct succession *succession)
 {
@@ -184,12 +190,19 @@ static void set_status(struct quorum *quorum, const struct succession *successio
         return;
     }
     if (succession->from[self] != SUCCESSION_NONE) {
+        if (waits_for_nobody(quorum)) {
+            members_vote(quorum);
+        }
         return;
     }
     if (members->status == MESSAGE_STATUS_LEARNING && names_this_store(quorum)) {
         /* from this instant on every session counts as just renewed here */
         sessions_refresh(quorum);
         members_vote(quorum);
+    } else if (members->status == MESSAGE_STATUS_LEARNING && quorum->config->rejoin) {
+        /* it starts over, and did not know yet that the cell has added its voter */
+        members->status = MESSAGE_STATUS_REJOINING;
+        rejoin_start(quorum);
     } else {
         members_refuse_other(quorum, &quorum->config->name);
     }
@@ -216,7 +229,7 @@ static bool will_vote(const struct quorum *quorum, const struct succession *succ
         return false;
     }
     return succession->from[self] != SUCCESSION_NONE
-               ? members_votes(quorum)
+               ? members_votes(quorum) || waits_for_nobody(quorum)
                : members_status(quorum) == MESSAGE_STATUS_LEARNING && names_this_store(quorum);
 }
 
