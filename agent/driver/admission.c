@@ -29,9 +29,7 @@ static bool is_anyones(enum message_kind kind)
     }
 }
 
-/* Returns whether the agent is a voter in the configuration of this one, which may be older than
- * the record. Such an agent is believed about the record of voters only. */
-static bool is_written(const struct driver *driver, const struct message_agent *agent)
+bool driver_is_written(const struct driver *driver, const struct message_agent *agent)
 {
     for (uint32_t i = 0; i < driver->config.written_count; i++) {
         if (same_agent(agent, &driver->config.written[i])) {
@@ -107,7 +105,7 @@ bool driver_admits(struct driver *driver, const struct message *message)
     bool for_another = message->to.length > 0 && !driver_is_self(driver, &message->to);
     const struct message_agent *who = asker(message);
     if (!voter && !is_anyones(message->kind)) {
-        if (driver_is_of_record(message->kind) && is_written(driver, &message->from)) {
+        if (driver_is_of_record(message->kind) && driver_is_written(driver, &message->from)) {
             return true;
         }
         if (is_well(driver, message)) {

@@ -474,6 +474,7 @@ void driver_drain(struct driver *driver)
                 driver_record_message(driver, &driver->message);
                 continue;
             }
+            driver_note_learn(driver, &driver->message);
             bool hello = driver->message.kind == MESSAGE_HELLO;
             uint32_t voter = hello ? driver_find_voter(driver, &driver->message.from) : 0;
             driver_step_quorum(driver, &event);
@@ -794,8 +795,8 @@ void driver_link(struct driver *driver, const struct message_agent *agent, bool 
         driver_take_actions(driver);
         driver_see_voters(driver);
     }
-    if (up && driver->config.quorum == NULL && voter < driver->config.voter_count) {
-        driver_ask_voter(driver, agent);
+    if (up) {
+        driver_ask_linked(driver, agent);
     }
     if (up && driver->config.quorum != NULL) {
         struct quorum_event event = {.kind = QUORUM_REACHED, .as.reached = agent};

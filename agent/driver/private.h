@@ -178,6 +178,10 @@ void driver_take_kept_links(struct driver *driver);
 
 /* ---- admission.c ---- */
 
+/* Returns whether the agent is a voter in the configuration of this one, which may be older than
+ * the record. Such an agent is believed about the record of voters only. */
+bool driver_is_written(const struct driver *driver, const struct message_agent *agent);
+
 /* Returns whether the message's sender may send it; logs the message if not. An agent makes
  * requests in its own name. Only a voter may bring another agent's request, and only to this agent.
  * A request that this agent is to pass on to a third agent must come from the agent that makes it,
@@ -223,10 +227,14 @@ void driver_record_message(struct driver *driver, const struct message *message)
 /* For an agent without a quorum core: asks for a newer record if the message's sender goes by
  * one. */
 void driver_compare_record(struct driver *driver, const struct message *message);
-/* For an agent without a quorum core that is not sure of its record: asks that voter, to which the
- * connection was made. */
-void driver_ask_voter(struct driver *driver, const struct message_agent *voter);
+/* Called when the connection to an agent was made. Asks it for a newer record, if it is a voter and
+ * this agent is an observer that is not sure of its record, or if it is a voter in the
+ * configuration only: it may know of a record in which no voter is left that this agent knows. */
+void driver_ask_linked(struct driver *driver, const struct message_agent *agent);
 
+/* Logs a LEARN to a voter that was removed: its store has to be emptied first, which a start
+ * does. */
+void driver_note_learn(struct driver *driver, const struct message *message);
 /* For an agent that is no voter: asks from time to time whether its record is complete. */
 void driver_record_tick(struct driver *driver);
 

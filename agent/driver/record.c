@@ -7,6 +7,8 @@
  * keep by a voter's index follows the voter's name, because a voter that joins or leaves changes
  * the index of the voters behind it.
  */
+#include <stdio.h>
+
 #include "core/base/succession.h"
 #include "driver/private.h"
 #include "proto/check.h"
@@ -149,10 +151,13 @@ void driver_record_tick(struct driver *driver)
     }
 }
 
-void driver_ask_voter(struct driver *driver, const struct message_agent *voter)
+void driver_ask_linked(struct driver *driver, const struct message_agent *agent)
 {
-    if (driver->config.record_unsure) {
-        ask(driver, voter, driver->record.number - 1);
+    bool voter = driver_find_voter(driver, agent) < driver->config.voter_count;
+    if (voter && driver->config.quorum == NULL && driver->config.record_unsure) {
+        ask(driver, agent, driver->record.number - 1);
+    } else if (!voter && driver->record.number > 0 && driver_is_written(driver, agent)) {
+        ask(driver, agent, driver->record.number);
     }
 }
 
@@ -259,4 +264,18 @@ void driver_record_message(struct driver *driver, const struct message *message)
     if (message->kind == MESSAGE_LEARN && !driver_has_failed(driver)) {
         learn(driver, message);
     }
+}
+
+void driver_note_learn(struct driver *driver, const struct message *message)
+{
+    const struct driver_operations *operations = &driver->config.operations;
+    struct action_log log = {.event = "cannot_learn", .agent = message->from};
+    if (message->kind != MESSAGE_LEARN || !message->as.told.learn ||
+        quorum_voter_status(driver->config.quorum) != MESSAGE_STATUS_RETIRED ||
+        log_limits_add(&driver->refusals, &message->from, driver_clock_ns(driver)) == 0) {
+        return;
+    }
+    snprintf(log.text, sizeof(log.text),
+             "this host was a voter and was removed: restart its agent, then add it again");
+    operations->log(operations->arg, &log);
 }

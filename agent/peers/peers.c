@@ -758,6 +758,15 @@ bool peers_start(struct agent *agent)
             return false;
         }
     }
+    /* the voters of the configuration that the record does not have: they may know a newer one */
+    for (uint32_t i = 0; i < agent->config.voter_count; i++) {
+        const struct config_voter *written = &agent->config.voters[i];
+        struct message_agent name;
+        message_agent_set(&name, written->name, strlen(written->name));
+        if (written->address[0] != '\0') {
+            peers_address(agent, &name, written->address);
+        }
+    }
     peers->started = true;
     return agent_poll(agent, &peers->poll, transport_fd(peers->transport), on_readable);
 }

@@ -131,6 +131,12 @@ uint64_t quorum_reported_commit(const struct quorum *quorum)
     return told_commit;
 }
 
+enum message_voter_status quorum_voter_status(const struct quorum *quorum)
+{
+    (void)quorum;
+    return own_status;
+}
+
 enum message_voter_status quorum_voter_status_of(const struct quorum *quorum, uint32_t voter)
 {
     (void)quorum;
@@ -274,6 +280,7 @@ int64_t host_next_tick_ns(const struct host *host)
 
 bool asks_only;
 bool unsure;
+enum message_voter_status own_status = MESSAGE_STATUS_VOTING;
 bool decides_only;
 
 bool host_asks_only(const struct host *host, const struct message_name *name)

@@ -40,6 +40,7 @@ extern int64_t logged_number; /* the number in the latest line of the log */
 extern char reached[8];
 /* The answers of the fake cores to the driver. */
 extern enum message_voter_status status_of_b;
+extern enum message_voter_status own_status;
 extern bool asks_only;
 /* Whether the observer's record is only that of its configuration, which also has the voter x. */
 extern bool unsure;
