@@ -416,6 +416,28 @@ static void answer_facts(struct agent *agent, int at, uint64_t request)
     send_packet(agent->connections[at], packet, hfi_facts_finish(&told), NULL, 0);
 }
 
+static void answer_backup(struct agent *agent, int at, uint64_t request)
+{
+    unsigned char packet[HFI_FRAME_MAX];
+    struct hfi_facts_builder told;
+    struct hfi_fact_frame facts[] = {
+        {.key = text("stage"), .value = atomic_load(&agent->backup), .text = text("no room")},
+        {.key = text("total"), .value = 300},
+        {.key = text("of_a_later_release"), .value = 1},
+        {.key = text("locks"), .value = 412},
+    };
+    int fd = memfd_create("copy", MFD_CLOEXEC);
+    hfi_facts_begin(&told, packet, sizeof(packet), request);
+    for (size_t i = 0; i < sizeof(facts) / sizeof(facts[0]); i++) {
+        ck_assert(hfi_facts_add(&told, &facts[i]));
+    }
+    ck_assert_int_eq(write(fd, "copy", 4), 4);
+    ck_assert_int_eq(lseek(fd, 0, SEEK_SET), 0);
+    send_packet(agent->connections[at], packet, hfi_facts_finish(&told), &fd,
+                atomic_load(&agent->backup_fd) ? 1 : 0);
+    close(fd);
+}
+
 /* Two holds ended, five more did, and one agent has not answered. */
 static void answer_break(struct agent *agent, int at, uint64_t request)
 {
@@ -463,6 +485,9 @@ static void answer_good(struct agent *agent, int at, const struct hfi_frame *fra
     case HFI_FRAME_LIST:
     case HFI_FRAME_SHOW:
         answer_list(agent, at, frame);
+        break;
+    case HFI_FRAME_BACKUP:
+        answer_backup(agent, at, frame->request);
         break;
     case HFI_FRAME_FACTS:
         answer_facts(agent, at, frame->request);

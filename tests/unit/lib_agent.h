@@ -61,6 +61,8 @@ struct agent {
     _Atomic bool ungranted; /* opening a lock does not grant it */
     _Atomic int mood;
     _Atomic int session_state; /* the session's state in STATUS */
+    _Atomic int backup;        /* the stage of a backup */
+    _Atomic bool backup_fd;    /* a descriptor comes with it */
     /* 1 plus an enum hf_ending: SHOW and LIST say that every lock is closed behind a hold that
      * ended so; below 0: closed, and nothing more is known; 0: not closed */
     _Atomic int closed;

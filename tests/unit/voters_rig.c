@@ -127,8 +127,10 @@ static bool disk_write(struct rig_disk *disk, const struct action *action)
         disk->seen[node_of(&action->as.seen.voter)] = action->as.seen;
         return true;
     case ACTION_PERSIST_REJOINED:
-    case ACTION_PERSIST_RECOVERED:
         disk->rejoin = false;
+        return true;
+    case ACTION_PERSIST_RECOVERED:
+        disk->recovery_wait_ns = 0;
         return true;
     case ACTION_PERSIST_VOTERS:
         HOT_ASSERT(voters_valid(&action->as.voters));
@@ -299,6 +301,7 @@ void rig_start(struct rig *rig, uint32_t node)
         .name = rig_name(node),
         .store_id = {at->disk.store_id, 1},
         .rejoin = at->disk.rejoin,
+        .recovery_wait_ns = at->disk.recovery_wait_ns,
         .session_ttl_ns = RIG_TTL_MS * RIG_MS,
         .max_drift_percent = 10,
     };

@@ -15,6 +15,7 @@ struct rig_disk {
     uint64_t store_id;
     uint64_t commits;
     bool rejoin;
+    int64_t recovery_wait_ns;
     struct message_voters voters; /* number 0: no row */
     struct quorum_change change;  /* number 0: no row */
     uint32_t round;
