@@ -17,6 +17,7 @@
 #include "options.h"
 #include "top_frame.h"
 #include "top_json.h"
+#include "top_nested.h"
 #include "top_screen.h"
 
 static const int64_t delay_default_ns = 2000000000;
@@ -72,6 +73,7 @@ static int batch_read(const struct top_settings *settings, struct top_reading **
         return error;
     }
     if (error == 0) {
+        top_nested_find(next);
         top_reading_destroy(*reading);
         *reading = next;
     } else if (news->error == 0) {

@@ -2,6 +2,7 @@
  * The thread that asks the agent: see top_reader.h.
  */
 #include "top_reader.h"
+#include "top_nested.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -37,6 +38,9 @@ static void read_once(struct top_reader *reader)
     reader->busy = true;
     pthread_mutex_unlock(&reader->mutex);
     error = top_reading_take(reader->client, reader->prefix, before, &answer);
+    if (error == 0) {
+        top_nested_find(answer);
+    }
     pthread_mutex_lock(&reader->mutex);
     reader->busy = false;
     reader->done = true;

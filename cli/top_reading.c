@@ -112,6 +112,7 @@ void top_reading_destroy(struct top_reading *reading)
         chunk = next;
     }
     free(reading->locks);
+    free(reading->nested);
     free(reading->hosts);
     free(reading);
 }
@@ -348,6 +349,29 @@ int top_reading_lock(struct top_reading *reading, const struct hf_lock_info *inf
     lock->sighting = sighting_of(&lock->info, now_ns);
     lock->in_use = info->state != HF_STATE_FREE || info->holder_count > 0 ||
                    info->waiter_count > 0 || info->closed_ns > 0 || info->age_ns < 0;
+    return 0;
+}
+
+int top_reading_nested(struct top_reading *reading, size_t lock, const struct hf_party *waiter,
+                       int64_t outer_pid)
+{
+    struct hf_party *outer = keep(reading, sizeof(*outer));
+
+    if (outer == NULL) {
+        return HF_ENOMEM;
+    }
+    if (reading->nested_count == reading->nested_capacity) {
+        size_t capacity = 2 * reading->nested_capacity + 16;
+        struct top_nested *more = reallocarray(reading->nested, capacity, sizeof(*more));
+
+        if (more == NULL) {
+            return HF_ENOMEM;
+        }
+        reading->nested = more;
+        reading->nested_capacity = capacity;
+    }
+    *outer = (struct hf_party){.agent = waiter->agent, .pid = outer_pid};
+    reading->nested[reading->nested_count++] = (struct top_nested){lock, waiter, outer};
     return 0;
 }
 

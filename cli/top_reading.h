@@ -59,6 +59,13 @@ struct top_host {
     size_t waits;
 };
 
+/* A process that waits because a process within its CMD waits (top_nested.h). */
+struct top_nested {
+    size_t lock;                  /* the index of the lock for which `inner` waits */
+    const struct hf_party *inner; /* the waiter */
+    const struct hf_party *outer; /* only its agent and pid are known */
+};
+
 struct top_reading {
     struct top_chunk *chunks; /* memory of all texts and parties */
     int64_t at_ns;            /* CLOCK_BOOTTIME, when the reading began */
@@ -71,6 +78,9 @@ struct top_reading {
     struct top_lock *locks; /* in the order of their names, as the agent lists them */
     size_t lock_count;
     size_t lock_capacity;
+    struct top_nested *nested;
+    size_t nested_count;
+    size_t nested_capacity;
     bool cut; /* there are more locks than TOP_LOCKS_MAX */
     size_t in_use, held, awaited, closed;
     int64_t holds_milli; /* the sum over all locks; -1: of no lock is it known */
@@ -93,6 +103,11 @@ int top_reading_fact(struct top_reading *reading, const struct hf_fact *fact)
     __attribute__((warn_unused_result));
 int top_reading_lock(struct top_reading *reading, const struct hf_lock_info *info, int64_t now_ns)
     __attribute__((warn_unused_result));
+
+/* Adds that the process outer_pid of this host waits while that waiter of that lock waits. To be
+ * called after the last top_reading_lock(). */
+int top_reading_nested(struct top_reading *reading, size_t lock, const struct hf_party *waiter,
+                       int64_t outer_pid) __attribute__((warn_unused_result));
 
 /* Counts, and compares the tokens with those of the reading before (NULL: there is none). */
 void top_reading_finish(struct top_reading *reading, const struct top_reading *before);

@@ -279,7 +279,7 @@ static int compare_waiters(const void *one, const void *other)
 static const struct top_row *wait_of(const struct top_rows *rows, const struct hf_party *process)
 {
     size_t low = 0;
-    size_t high = rows->count;
+    size_t high = rows->by_process_count;
 
     while (low < high) {
         size_t middle = low + (high - low) / 2;
@@ -290,9 +290,28 @@ static const struct top_row *wait_of(const struct top_rows *rows, const struct h
             high = middle;
         }
     }
-    return low < rows->count && compare_processes(rows->by_process[low].waiter, process) == 0
+    return low < rows->by_process_count &&
+                   compare_processes(rows->by_process[low].waiter, process) == 0
                ? &rows->by_process[low]
                : NULL;
+}
+
+/* Returns whether the process is the one that waits in that row, or an outer one of it. */
+static bool waits_in(const struct top_rows *rows, const struct hf_party *process,
+                     const struct top_row *row)
+{
+    const struct top_row *end = rows->by_process + rows->by_process_count;
+
+    if (is_known(row->waiter) && compare_processes(process, row->waiter) == 0) {
+        return true;
+    }
+    for (const struct top_row *at = wait_of(rows, process);
+         at != NULL && at < end && compare_processes(at->waiter, process) == 0; at++) {
+        if (at->inner == row->waiter) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static const struct hf_party *only_holder(const struct top_row *row)
@@ -313,7 +332,7 @@ const struct hf_party *top_wait_follow(const struct top_rows *rows, const struct
     for (int step = 0; step < STEPS_MAX && holder != NULL; step++) {
         const struct top_row *next;
 
-        if (is_known(row->waiter) && compare_processes(holder, row->waiter) == 0) {
+        if (waits_in(rows, holder, row)) {
             *circle = true;
             break;
         }
@@ -474,6 +493,21 @@ static void add_waits(const struct top_reading *reading, struct top_rows *rows)
     }
 }
 
+static void add_nested(const struct top_reading *reading, struct top_rows *rows)
+{
+    for (size_t index = 0; index < reading->nested_count; index++) {
+        const struct top_nested *nested = &reading->nested[index];
+
+        rows->by_process[rows->by_process_count] = (struct top_row){
+            .lock = &reading->locks[nested->lock],
+            .waiter = nested->outer,
+            .inner = nested->inner,
+            .place = rows->by_process_count,
+        };
+        rows->by_process_count++;
+    }
+}
+
 int top_rows_make(const struct top_reading *reading, enum top_view view, enum top_order order,
                   bool reverse, struct top_rows *out)
 {
@@ -490,13 +524,15 @@ int top_rows_make(const struct top_reading *reading, enum top_view view, enum to
         add_locks(reading, out);
     } else if (view == TOP_WAITS) {
         add_waits(reading, out);
-        out->by_process = calloc(most + 1, sizeof(*out->by_process));
+        out->by_process = calloc(most + reading->nested_count + 1, sizeof(*out->by_process));
         if (out->by_process == NULL) {
             top_rows_free(out);
             return HF_ENOMEM;
         }
         memcpy(out->by_process, out->rows, out->count * sizeof(*out->rows));
-        qsort(out->by_process, out->count, sizeof(*out->by_process), compare_waiters);
+        out->by_process_count = out->count;
+        add_nested(reading, out);
+        qsort(out->by_process, out->by_process_count, sizeof(*out->by_process), compare_waiters);
     } else {
         for (size_t index = 0; index < reading->host_count; index++) {
             row_add(out, (struct top_row){.host = &reading->hosts[index]});

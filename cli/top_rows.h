@@ -35,7 +35,9 @@ struct top_row {
     const struct top_lock *lock;   /* TOP_LOCKS, TOP_WAITS */
     const struct hf_party *waiter; /* TOP_WAITS */
     const struct top_host *host;   /* TOP_HOSTS */
-    size_t place;                  /* its place in the order of names */
+    /* by_process: the process in the CMD of `waiter` that waits (top_nested.h); else NULL */
+    const struct hf_party *inner;
+    size_t place; /* its place in the order of names */
 };
 
 struct top_rows {
@@ -43,7 +45,8 @@ struct top_rows {
     struct top_row *rows;
     size_t count;
     /* TOP_WAITS: all waits, in the order of the processes that wait */
-    struct top_row *by_process;
+    struct top_row *by_process; /* also waits of outer processes, which have no row of their own */
+    size_t by_process_count;
 };
 
 /* Finds and sorts the rows. Not every view has every order: see top_view_has(). Returns 0 or
@@ -72,7 +75,8 @@ int top_rows_write(const struct top_rows *rows, size_t first, size_t count, size
 /*
  * Of a wait: returns the process for which it waits, or NULL if there is not exactly one known
  * holder. Sets *further to the lock for which that holder waits itself, or to NULL. Sets *circle if
- * the waits lead back to the waiting process, which may be a deadlock.
+ * the waits lead back to the waiting process, or to a `holdfast lock` in whose CMD it runs. That may
+ * be a deadlock.
  */
 const struct hf_party *top_wait_follow(const struct top_rows *rows, const struct top_row *row,
                                        const struct top_lock **further, bool *circle);

@@ -378,6 +378,29 @@ START_TEST(top_shows_a_circle)
 }
 END_TEST
 
+/* Two `holdfast lock` commands run within the CMD of two others, and each waits for the lock of the
+ * other's outer one. */
+START_TEST(top_shows_a_circle_of_nested_commands)
+{
+    static const char circle[] = "\"circle\":true}";
+    int64_t end_ns = boottime_now() + GUARD_MS * MS;
+    pid_t one = begin("lock|--no-wait|d1|sh|-c|sleep 1; $HOLDFAST_BIN_DIR/holdfast lock d2 true");
+    pid_t two = begin("lock|--no-wait|d2|sh|-c|sleep 1; $HOLDFAST_BIN_DIR/holdfast lock d1 true");
+    const char *first;
+
+    do {
+        REQUIRE(boottime_now() < end_ns, "no circle in %s", output);
+        ck_assert_int_eq(run("top|--once|--json"), 0);
+        first = strstr(output, circle);
+    } while (first == NULL || strstr(first + 1, circle) == NULL);
+    ck_assert_ptr_nonnull(strstr(output, "\"holder_waits_for\":\"d1\",\"circle\":true}"));
+    ck_assert_ptr_nonnull(strstr(output, "\"holder_waits_for\":\"d2\",\"circle\":true}"));
+    kill(one, SIGTERM);
+    (void)end(one);
+    (void)end(two);
+}
+END_TEST
+
 /* Returns the greatest rate of holds in `output`, which has a line for each reading. */
 static double greatest_rate(void)
 {
@@ -485,6 +508,7 @@ int main(int argc, char **argv)
     tcase_add_test(tests, command_killed);
     tcase_add_test(tests, json_shapes);
     tcase_add_test(tests, top_shows_a_circle);
+    tcase_add_test(tests, top_shows_a_circle_of_nested_commands);
     tcase_add_test(tests, top_counts_holds);
     tcase_add_test(tests, top_outlives_the_agent);
     tcase_add_test(tests, check_answers_by_its_exit_code);

@@ -388,6 +388,32 @@ static void check_next(const struct top_reading *reading, int64_t pid, const cha
     ck_abort_msg("process %d does not wait", (int)pid);
 }
 
+/* Two commands run within the CMD of two others, and each waits for what the other's outer one
+ * holds. A third such command waits for one of them, and is in no circle. */
+START_TEST(test_nested_circle)
+{
+    struct top_reading *reading = begin(second_ns);
+
+    add(reading, "n1", holder_of("a", 21, 1), waiter_of("a", 32, 1), waiter_of("a", 33, 1));
+    add(reading, "n2", holder_of("a", 22, 1), waiter_of("a", 31, 1), none);
+    for (size_t lock = 0; lock < reading->lock_count; lock++) {
+        const struct hf_lock_info *info = &reading->locks[lock].info;
+
+        for (size_t index = 0; index < info->waiter_count; index++) {
+            /* 31 is within 21, 32 within 22, and 33 within 23 */
+            int64_t outer = info->waiters[index]->pid - 10;
+
+            ck_assert_int_eq(top_reading_nested(reading, lock, info->waiters[index], outer), 0);
+        }
+    }
+    top_reading_finish(reading, NULL);
+    check_next(reading, 31, "n1", true);
+    check_next(reading, 32, "n2", true);
+    check_next(reading, 33, "n2", false);
+    top_reading_destroy(reading);
+}
+END_TEST
+
 START_TEST(test_chain_and_circle)
 {
     struct top_reading *reading = begin(second_ns);
@@ -781,6 +807,7 @@ int main(void)
     tcase_add_test(tests, test_pause);
     tcase_add_test(tests, test_rows_and_orders);
     tcase_add_test(tests, test_cells);
+    tcase_add_test(tests, test_nested_circle);
     tcase_add_test(tests, test_chain_and_circle);
     tcase_add_test(tests, test_too_many_locks);
     tcase_add_test(tests, test_too_many_hosts);

@@ -557,11 +557,16 @@ START_TEST(a_reader_that_came_too_late_does_not_save_a_hold)
     struct hfi_frame frame = {.kind = HFI_FRAME_BREAK};
     struct hfi_opened reader = rig_open_granted(rig, other, "a", 0);
     reader.seat = rig_seat(rig, other, reader.handle, true);
+    ck_assert_int_eq(cell_read(&reader, &held), HFI_HELD);
+    uint64_t cell = held.cell;
+    struct hfi_actor actor = rig_actor(rig, reader.holder);
+    ck_assert_int_eq(hfi_release_shared(&actor, reader.slot, reader.seat, cell), HFI_RELEASED);
     struct hfi_opened writer = rig_open(rig, other, "a", 0)->frame.opened;
     writer.seat = rig_seat(rig, other, writer.handle, false);
     ck_assert_int_eq(cell_try(&writer, &held), HFI_HELD);
-    atomic_fetch_add(&hfi_seat(&rig->region, reader.seat)->reader, 1);
+    atomic_store(&hfi_seat(&rig->region, reader.seat)->reader, cell);
     frame.break_lock.name = (struct hfi_text){"a", 1};
+    ck_assert(hfi_has_readers(&rig->region, writer.slot, writer.seat));
     (void)rig_ask(rig, client, &frame);
     ck_assert_uint_eq(hfi_word_holder(rig_word(rig, writer.slot)), 0);
 }

@@ -1,0 +1,19 @@
+/*
+ * The waits of `holdfast lock` within the CMD of another `holdfast lock`. The inner command waits
+ * as a process of its own, and the outer one holds until its CMD ends. So the outer one waits, too,
+ * which the agent does not know.
+ *
+ * A command finds its outer ones among its ancestors: those of its ancestors that are `holdfast`,
+ * as far as /proc shows them. This is so only on the host of `top`, and not across PID namespaces.
+ * If /proc does not show a process, the circle is not found.
+ */
+#ifndef HOLDFAST_CLI_TOP_NESTED_H
+#define HOLDFAST_CLI_TOP_NESTED_H
+
+#include "top_reading.h"
+
+/* Adds such waits to the reading, which then also counts the time of this call. It looks at a
+ * bounded number of waiters. Without memory it adds fewer. */
+void top_nested_find(struct top_reading *reading);
+
+#endif
