@@ -1,5 +1,5 @@
-/* A recovered cell and the voters of before: they follow it when they hear of it, and their votes do
- * not count any more. */
+/* A recovered cell and the voters of before: they follow it when they hear of it, and their votes
+ * do not count any more. */
 #include <check.h>
 #include <string.h>
 
