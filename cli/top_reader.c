@@ -2,13 +2,14 @@
  * The thread that asks the agent: see top_reader.h.
  */
 #include "top_reader.h"
-#include "top_nested.h"
 
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
+
+#include "top_nested.h"
 
 enum top_asked { ASKED_NOTHING, ASKED_READING, ASKED_END };
 

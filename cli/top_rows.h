@@ -75,8 +75,8 @@ int top_rows_write(const struct top_rows *rows, size_t first, size_t count, size
 /*
  * Of a wait: returns the process for which it waits, or NULL if there is not exactly one known
  * holder. Sets *further to the lock for which that holder waits itself, or to NULL. Sets *circle if
- * the waits lead back to the waiting process, or to a `holdfast lock` in whose CMD it runs. That may
- * be a deadlock.
+ * the waits lead back to the waiting process, or to a `holdfast lock` in whose CMD it runs. That
+ * may be a deadlock.
  */
 const struct hf_party *top_wait_follow(const struct top_rows *rows, const struct top_row *row,
                                        const struct top_lock **further, bool *circle);
