@@ -474,7 +474,6 @@ void driver_drain(struct driver *driver)
                 driver_record_message(driver, &driver->message);
                 continue;
             }
-            driver_note_learn(driver, &driver->message);
             bool hello = driver->message.kind == MESSAGE_HELLO;
             uint32_t voter = hello ? driver_find_voter(driver, &driver->message.from) : 0;
             driver_step_quorum(driver, &event);

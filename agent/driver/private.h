@@ -232,9 +232,6 @@ void driver_compare_record(struct driver *driver, const struct message *message)
  * configuration only: it may know of a record in which no voter is left that this agent knows. */
 void driver_ask_linked(struct driver *driver, const struct message_agent *agent);
 
-/* Logs a LEARN to a voter that was removed: its store has to be emptied first, which a start
- * does. */
-void driver_note_learn(struct driver *driver, const struct message *message);
 /* For an agent that is no voter: asks from time to time whether its record is complete. */
 void driver_record_tick(struct driver *driver);
 

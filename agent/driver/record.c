@@ -265,17 +265,3 @@ void driver_record_message(struct driver *driver, const struct message *message)
         learn(driver, message);
     }
 }
-
-void driver_note_learn(struct driver *driver, const struct message *message)
-{
-    const struct driver_operations *operations = &driver->config.operations;
-    struct action_log log = {.event = "cannot_learn", .agent = message->from};
-    if (message->kind != MESSAGE_LEARN || !message->as.told.learn ||
-        quorum_voter_status(driver->config.quorum) != MESSAGE_STATUS_RETIRED ||
-        log_limits_add(&driver->refusals, &message->from, driver_clock_ns(driver)) == 0) {
-        return;
-    }
-    snprintf(log.text, sizeof(log.text),
-             "this host was a voter and was removed: restart its agent, then add it again");
-    operations->log(operations->arg, &log);
-}

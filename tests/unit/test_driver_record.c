@@ -304,20 +304,6 @@ START_TEST(the_voters_of_the_configuration_are_asked)
 }
 END_TEST
 
-/* A removed voter's agent says once a minute what to do. */
-START_TEST(a_removed_voter_has_to_be_restarted)
-{
-    own_status = MESSAGE_STATUS_RETIRED;
-    for (int i = 0; i < 2; i++) {
-        fill_told(MESSAGE_LEARN, "b", 1, "abc");
-        told.as.told.learn = true;
-        driver_received(driver, &told);
-    }
-    own_status = MESSAGE_STATUS_VOTING;
-    ck_assert_str_eq(trace, "cannot_learn own:learn own:learn");
-}
-END_TEST
-
 /* Whoever goes by another record is not warned about. The quorum core compares. */
 START_TEST(who_goes_by_another_record_is_compared)
 {
@@ -385,7 +371,6 @@ int main(void)
     tcase_add_test(tests, an_observer_that_knows_nothing_yet_asks);
     tcase_add_test(tests, an_observer_becomes_a_learner);
     tcase_add_test(tests, the_voters_of_the_configuration_are_asked);
-    tcase_add_test(tests, a_removed_voter_has_to_be_restarted);
     tcase_add_test(tests, who_goes_by_another_record_is_compared);
     tcase_add_loop_test(tests, a_recovery_ends_the_session_in_the_commit_of_the_record, 0, 2);
     return suite_main("driver_record", tests);

@@ -407,6 +407,40 @@ START_TEST(voters_come_and_go)
 }
 END_TEST
 
+/* A removed voter becomes a learner again with the store that it has, whether its agent was
+ * restarted meanwhile or not, and also if it was away while others came and went. */
+START_TEST(a_removed_voter_learns_again)
+{
+    begin(3, 14);
+    rig_start(rig, 3);
+    expect_complete(0, MESSAGE_MEMBER_ADD, 3);
+    expect_complete(3, MESSAGE_MEMBER_REMOVE, 0);
+    ck_assert_int_eq(rig_status(rig, 0), MESSAGE_STATUS_RETIRED);
+    if (_i > 0) {
+        rig_kill(rig, 0);
+    }
+    if (_i > 1) {
+        /* host-b is removed, and is added again with another store */
+        expect_complete(1, MESSAGE_MEMBER_REMOVE, 2);
+        rig_kill(rig, 2);
+        memset(&rig->nodes[2].disk, 0, sizeof(rig->nodes[2].disk));
+        rig->nodes[2].disk.store_id = 600;
+        rig->nodes[2].disk.commits = 1;
+        rig->nodes[2].disk.voters = rig->nodes[1].disk.voters;
+        rig_start(rig, 2);
+        expect_complete(1, MESSAGE_MEMBER_ADD, 2);
+    }
+    if (_i > 0) {
+        rig_start(rig, 0);
+        rig_run(rig, 2000);
+    }
+    uint32_t number = rig_number(rig, 1);
+    expect_complete(1, MESSAGE_MEMBER_ADD, 0);
+    expect_voters(15, number + 1);
+    ck_assert_uint_eq(rig->nodes[1].disk.voters.of[0].ballot_id, _i > 1 ? 6 : 5);
+}
+END_TEST
+
 /* One voter has shortcuts that end when there are two, and come back. */
 START_TEST(one_two_three_and_back)
 {
@@ -742,6 +776,7 @@ int main(void)
     tcase_add_test(tests, empty_stores_begin_nothing);
     tcase_add_test(tests, a_move_takes_a_number);
     tcase_add_test(tests, voters_come_and_go);
+    tcase_add_loop_test(tests, a_removed_voter_learns_again, 0, 3);
     tcase_add_test(tests, one_two_three_and_back);
     tcase_add_test(tests, a_removal_needs_those_that_stay);
     tcase_add_test(tests, an_add_needs_those_of_before);

@@ -29,8 +29,13 @@ void change_learn(struct quorum *quorum, const struct message *message)
     const struct message_told *told = &message->as.told;
     struct learning *learning = &quorum->changes->learning;
     uint32_t voter = 0;
-    if (members_status(quorum) != MESSAGE_STATUS_LEARNING ||
-        !members_same_voters(quorum, message) || !agents_voter(quorum, message, &voter)) {
+    if (!members_same_voters(quorum, message) || !agents_voter(quorum, message, &voter)) {
+        return;
+    }
+    if (told->learn) {
+        members_learn_again(quorum);
+    }
+    if (members_status(quorum) != MESSAGE_STATUS_LEARNING) {
         return;
     }
     if (!told->learn) {

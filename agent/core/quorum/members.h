@@ -89,6 +89,10 @@ bool members_same_voters(const struct quorum *quorum, const struct message *mess
  * status, record or rules do not fit the sender's. */
 bool members_admit(const struct quorum *quorum, const struct message *message);
 
+/* Makes a voter that was removed a learner again, if it knows that its removal is complete. Does
+ * nothing if this voter was not removed. */
+void members_learn_again(struct quorum *quorum);
+
 /* ---- Events ---- */
 
 void members_hello(struct quorum *quorum, const struct message *message);

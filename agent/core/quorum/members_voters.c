@@ -161,6 +161,26 @@ void members_forget_lines(struct quorum *quorum)
     }
 }
 
+/*
+ * What the store has from the time when it voted is that of any voter that was away: values with
+ * the orders of then, promises and marks, which only forbid. So it may stay. As a voter the agent
+ * gets another number in ballots. But a voter may have been removed and added again meanwhile, with
+ * another store, so the lines of the record of stores have to come from the others.
+ */
+void members_learn_again(struct quorum *quorum)
+{
+    struct members *members = quorum->members;
+    if (members->status != MESSAGE_STATUS_RETIRED || !members->voters.complete) {
+        return;
+    }
+    members->status = MESSAGE_STATUS_LEARNING;
+    for (uint32_t i = 0; i < MESSAGE_VOTERS_MAX; i++) {
+        memset(&members->of[i].line, 0, sizeof(members->of[i].line));
+    }
+    members_recount(quorum);
+    members_announce(quorum);
+}
+
 void members_add_lines(struct quorum *quorum)
 {
     const struct message_voters *voters = &quorum->members->voters;
