@@ -227,7 +227,7 @@ void driver_compare_record(struct driver *driver, const struct message *message)
  * connection was made. */
 void driver_ask_voter(struct driver *driver, const struct message_agent *voter);
 
-/* For an agent without a quorum core: asks from time to time whether its record is complete. */
+/* For an agent that is no voter: asks from time to time whether its record is complete. */
 void driver_record_tick(struct driver *driver);
 
 /* Goes by that record of voters from now on, with everything that is kept by a voter's index. Does

@@ -56,6 +56,7 @@ static void set_voters(struct driver *driver, const struct message_voters *recor
     if (rules->voter_count > 0) {
         rules->voter_count = config->voter_count;
         memcpy(rules->voters, config->voters, sizeof(rules->voters));
+        renewal_set_rules(config->renewal, message_rules_digest(rules));
     }
 }
 
@@ -139,7 +140,8 @@ void driver_record_tick(struct driver *driver)
 {
     const struct driver_config *config = &driver->config;
     int64_t now_ns = driver_clock_ns(driver);
-    if (config->quorum == NULL && driver->record.number > 1 && !driver->record.complete &&
+    bool voter = driver_find_voter(driver, &config->self) < config->voter_count;
+    if (!voter && driver->record.number > 1 && !driver->record.complete &&
         now_ns - driver->asked_ns >= COMPLETE_PAUSE_MS * ms_ns) {
         driver->asked_ns = now_ns;
         ask(driver, &config->voters[driver->asked_turn++ % config->voter_count],

@@ -116,8 +116,12 @@ int record_see_votes(struct agent *agent, bool *voted)
                 store_change_of_voters(agent->store, &change, &accepted);
     accepted = accepted && change.number > agent->record.number;
     *voted = *voted || accepted;
+    /* a record that another one has followed is complete */
+    const struct message_voters *record = &agent->record;
+    bool just = record->act == MESSAGE_MEMBER_REMOVE &&
+                memcmp(&record->changed, &agent->host_config.agent, sizeof(record->changed)) == 0;
     bool removed = agent->host_config.self == HOST_OBSERVER && agent->record_known &&
-                   agent->record.complete && !accepted;
+                   (record->complete || !just) && !accepted;
     if (done && *voted && removed) {
         done = store_retire(agent->store, &agent->meta);
         memcpy(agent->host_config.store_id, agent->meta.store_id,

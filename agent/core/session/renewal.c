@@ -345,6 +345,11 @@ void renewal_clock(struct renewal *renewal, bool astray, int64_t now_ns)
     }
 }
 
+void renewal_set_rules(struct renewal *renewal, uint64_t rules)
+{
+    renewal->config.rules = rules;
+}
+
 void renewal_set_voters(struct renewal *renewal, const struct message_voters *voters,
                         int64_t now_ns, struct actions *actions)
 {

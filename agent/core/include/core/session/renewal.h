@@ -111,6 +111,10 @@ void renewal_link(struct renewal *renewal, uint32_t voter, bool up, int64_t now_
  */
 void renewal_clock(struct renewal *renewal, bool astray, int64_t now_ns);
 
+/* Sets the digest of the cell's rules that renewals carry, which has the voters of a record of number
+ * 1. Call it before renewal_set_voters(). */
+void renewal_set_rules(struct renewal *renewal, uint64_t rules);
+
 /*
  * Goes by another record of voters. Call it when the record is known to be chosen. A number lower
  * than the present one is a bug.

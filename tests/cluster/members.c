@@ -1,0 +1,517 @@
+/*
+ * The voters of a cell of real agents change while clients use locks: `holdfast member add`,
+ * `remove`, `replace` and `move`. Whoever holds goes on holding, whoever waits is served, tokens
+ * rise, and never do two hold. Hosts are named so that the newcomer sorts before the first voter.
+ */
+#include <check.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../suite_main.h"
+#include "actor.h"
+#include "require.h"
+
+enum { A, B, C, D, E, HOSTS, WAIT_S = 60 };
+
+static struct agent_process agents[HOSTS];
+static unsigned ports[2 * HOSTS]; /* the second half: other addresses to move to */
+static unsigned made;             /* bits of the hosts that have an agent */
+
+/* ---- hosts ---- */
+
+/* Writes the configuration of a host. voters: the hosts in [voters]; port: where it listens. */
+static void describe(unsigned host, unsigned voters, unsigned port, const char *more, char *text,
+                     size_t size)
+{
+    int used = snprintf(text, size,
+                        "[agent]\nname = host-%c\ncell = members\nrole = %s\n"
+                        "state_dir = %%D/state\nsocket = %%D/agent.sock\n"
+                        "[cell]\nsession_ttl = 2s\nlisten = tcp://127.0.0.1:%u\n%s[voters]\n",
+                        'a' + (int)host, voters >> host & 1 ? "voter" : "observer", port, more);
+    for (unsigned i = 0; i < HOSTS; i++) {
+        if (voters >> i & 1) {
+            used += snprintf(text + used, size - (size_t)used, "host-%c = tcp://127.0.0.1:%u\n",
+                             'a' + (int)i, i == host ? port : ports[i]);
+        }
+    }
+}
+
+/* Makes these hosts, whose files name these voters. Those of `voters` begin the cell. */
+static void make(unsigned hosts, unsigned voters, const char *more)
+{
+    char text[1024];
+    if (made == 0) {
+        agent_free_ports(ports, 2 * HOSTS);
+    }
+    for (unsigned i = 0; i < HOSTS; i++) {
+        if (hosts >> i & 1) {
+            describe(i, voters, ports[i], more, text, sizeof(text));
+            agent_create(&agents[i], text);
+            agent_launch(&agents[i]);
+            made |= 1U << i;
+        }
+    }
+    for (unsigned i = 0; i < HOSTS; i++) {
+        if (hosts >> i & 1) {
+            agent_await_socket(&agents[i]);
+        }
+    }
+}
+
+static void begin(void)
+{
+    made = 0;
+}
+
+static void end(void)
+{
+    for (unsigned i = HOSTS; i-- > 0;) {
+        if (made >> i & 1) {
+            agent_destroy(&agents[i]);
+        }
+    }
+}
+
+/* ---- the command ---- */
+
+static char said[4096]; /* what the last command printed */
+
+static FILE *ask(unsigned host, const char *words)
+{
+    char line[512];
+    snprintf(line, sizeof(line), "%s -s %s member %s 2>&1", binary_path("holdfast"),
+             agents[host].socket, words);
+    FILE *pipe = popen(line, "re");
+    REQUIRE(pipe != NULL, "popen");
+    return pipe;
+}
+
+static int answer(FILE *pipe)
+{
+    size_t size = fread(said, 1, sizeof(said) - 1, pipe);
+    said[size] = '\0';
+    int status = pclose(pipe);
+    REQUIRE(WIFEXITED(status), "the command died: %s", said);
+    return WEXITSTATUS(status);
+}
+
+static int member(unsigned host, const char *words)
+{
+    return answer(ask(host, words));
+}
+
+/* Adds, removes, replaces or moves; the last word is the address of `place`, a port's index. */
+static int change(unsigned host, const char *words, int place)
+{
+    char line[256];
+    int used = snprintf(line, sizeof(line), "%s", words);
+    if (place >= 0) {
+        used += snprintf(line + used, sizeof(line) - (size_t)used, " tcp://127.0.0.1:%u",
+                         ports[place]);
+    }
+    snprintf(line + used, sizeof(line) - (size_t)used, " --wait %ds", WAIT_S);
+    return member(host, line);
+}
+
+#define CHANGED(host, words, place)                                                                \
+    do {                                                                                           \
+        int status_ = change(host, words, place);                                                  \
+        ck_assert_msg(status_ == 0, "%s: exit %d: %s", words, status_, said);                      \
+    } while (0)
+
+/* Waits until the agent shows exactly these voters ("ab": host-a and host-b), all of them up. */
+static void await_voters(unsigned host, const char *letters)
+{
+    char expected[512] = "";
+    int64_t end_ns = boottime_now() + GUARD_MS * MS;
+    do {
+        char line[64];
+        bool good = member(host, "list") == 0;
+        size_t count = 0;
+        for (const char *at = said; (at = strchr(at, '\n')) != NULL; at++) {
+            count++;
+        }
+        good = good && count == strlen(letters);
+        for (size_t i = 0; good && letters[i] != '\0'; i++) {
+            snprintf(line, sizeof(line), "host-%c up at tcp://127.0.0.1:", letters[i]);
+            good = strstr(said, line) != NULL;
+        }
+        if (good) {
+            return;
+        }
+        snprintf(expected, sizeof(expected), "%s", letters);
+        sleep_ms(50);
+    } while (boottime_now() < end_ns);
+    ck_abort_msg("host %u: expected %s, found %s", host, expected, said);
+}
+
+/* ---- load ---- */
+
+/* What the processes of the load share. */
+static struct shared {
+    _Atomic bool stop;
+    _Atomic int32_t holder; /* the pid of the holder; 0: none */
+    _Atomic uint64_t token;
+    _Atomic uint64_t holds[HOSTS];
+    _Atomic int64_t longest_ns; /* the longest wait for the lock */
+} * shared;
+
+static pid_t loaders[HOSTS];
+
+/* Takes one lock again and again, and checks that nobody else holds it. */
+static void load(unsigned host)
+{
+    const struct hf_options options = {.size = sizeof(options), .socket = agents[host].socket};
+    hf_client *client = NULL;
+    hf_lock *lock = NULL;
+    struct hf_hold hold;
+    REQUIRE(hf_connect(&options, &client) == 0, "%s", hf_error_text(client));
+    REQUIRE(hf_open(client, "load", NULL, &lock) == 0, "%s", hf_error_text(client));
+    while (!atomic_load(&shared->stop)) {
+        int64_t asked_ns = boottime_now();
+        int error = hf_acquire(lock, HF_EXCLUSIVE, GUARD_MS * MS, &hold);
+        int64_t took_ns = boottime_now() - asked_ns;
+        REQUIRE(error == 0, "host %u, after %lld ms: %s", host, (long long)(took_ns / MS),
+                hf_error_text(client));
+        int32_t before = atomic_exchange(&shared->holder, (int32_t)getpid());
+        REQUIRE(before == 0, "%d holds beside host %u", (int)before, host);
+        REQUIRE(hold.token > atomic_load(&shared->token), "a token fell on host %u", host);
+        atomic_store(&shared->token, hold.token);
+        if (took_ns > atomic_load(&shared->longest_ns)) {
+            atomic_store(&shared->longest_ns, took_ns);
+        }
+        atomic_fetch_add(&shared->holds[host], 1);
+        sleep_ms(1);
+        atomic_store(&shared->holder, 0);
+        error = hf_release(lock);
+        REQUIRE(error == 0, "host %u: the hold was lost: %s", host, hf_strerror(error));
+    }
+    hf_disconnect(client);
+}
+
+static void start_load(unsigned hosts)
+{
+    shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ck_assert_ptr_ne(shared, MAP_FAILED);
+    for (unsigned i = 0; i < HOSTS; i++) {
+        loaders[i] = 0;
+        if (hosts >> i & 1) {
+            loaders[i] = fork();
+            if (loaders[i] == 0) {
+                prctl(PR_SET_PDEATHSIG, SIGKILL);
+                load(i);
+                _exit(0);
+            }
+        }
+    }
+}
+
+/* Waits until each loading host has had some more holds. */
+static void await_load(void)
+{
+    uint64_t before[HOSTS];
+    int64_t end_ns = boottime_now() + GUARD_MS * MS;
+    for (unsigned i = 0; i < HOSTS; i++) {
+        before[i] = atomic_load(&shared->holds[i]);
+    }
+    for (unsigned i = 0; i < HOSTS; i++) {
+        while (loaders[i] != 0 && atomic_load(&shared->holds[i]) < before[i] + 3) {
+            ck_assert_msg(boottime_now() < end_ns, "host %u gets nothing", i);
+            sleep_ms(10);
+        }
+    }
+}
+
+static void end_load(void)
+{
+    atomic_store(&shared->stop, true);
+    for (unsigned i = 0; i < HOSTS; i++) {
+        int status = 0;
+        if (loaders[i] != 0) {
+            ck_assert_int_eq(waitpid(loaders[i], &status, 0), loaders[i]);
+            ck_assert_msg(status == 0, "the load on host %u failed", i);
+        }
+    }
+    munmap(shared, sizeof(*shared));
+}
+
+static uint64_t take(unsigned host, const char *name)
+{
+    struct actor actor;
+    struct hf_hold hold;
+    actor_ready(&actor, agents[host].socket);
+    ck_assert_int_eq(actor_open(&actor, 0, name, 10), 0);
+    ck_assert_int_eq(actor_acquire(&actor, 0, HF_EXCLUSIVE, GUARD_MS, &hold), 0);
+    ck_assert_int_eq(actor_release(&actor, 0), 0);
+    actor_end(&actor);
+    return hold.token;
+}
+
+/* ---- tests ---- */
+
+/* The runbook "from one host to three". A holder of before goes on holding, a waiter of before is
+ * served, and afterwards the first host may fail. */
+START_TEST(from_one_host_to_three)
+{
+    struct actor holder;
+    struct actor waiter;
+    struct actor_reply reply;
+    struct hf_hold hold;
+    make(1U << A | 1U << B | 1U << C, 1U << B, "");
+    actor_ready(&holder, agents[C].socket);
+    actor_ready(&waiter, agents[A].socket);
+    ck_assert_int_eq(actor_open(&holder, 0, "job", 10), 0);
+    ck_assert_int_eq(actor_open(&waiter, 0, "job", 10), 0);
+    ck_assert_int_eq(actor_acquire(&holder, 0, HF_EXCLUSIVE, GUARD_MS, &hold), 0);
+    (void)actor_wait(&waiter, 0, HF_EXCLUSIVE);
+    start_load(1U << A | 1U << B | 1U << C);
+    await_load();
+    CHANGED(B, "add host-a", A);
+    await_load();
+    CHANGED(C, "add host-c", C);
+    await_load();
+    end_load();
+    for (unsigned i = A; i <= C; i++) {
+        await_voters(i, "abc");
+    }
+    ck_assert_int_gt(actor_remaining(&holder, 0), 0);
+    ck_assert_int_eq(actor_release(&holder, 0), 0);
+    ck_assert(actor_receive(&waiter, &reply, GUARD_MS));
+    ck_assert_int_eq(reply.result, 0);
+    ck_assert_uint_gt(reply.hold.token, hold.token);
+    agent_kill(&agents[B]);
+    uint64_t token = take(C, "another");
+    ck_assert_int_gt(actor_remaining(&waiter, 0), 0);
+    agent_start(&agents[B]); /* its file still says that it is alone */
+    ck_assert(agent_logged(&agents[B], "event=voters_differ number=3") > 0);
+    await_voters(B, "abc");
+    ck_assert_uint_gt(take(B, "another"), token);
+    actor_end(&holder);
+    actor_end(&waiter);
+}
+END_TEST
+
+/* The runbook "replace a dead host". The dead host comes back with its old store and file. */
+START_TEST(replace_a_dead_host)
+{
+    make(1U << A | 1U << B | 1U << C, 1U << A | 1U << B | 1U << C, "");
+    make(1U << D, 1U << A, "");
+    uint64_t token = take(A, "job");
+    start_load(1U << A | 1U << B | 1U << D);
+    await_load();
+    agent_kill(&agents[C]);
+    await_load();
+    CHANGED(A, "replace host-c host-d", D);
+    CHANGED(B, "replace host-c host-d", D); /* once more, from another host: it is so */
+    await_load();
+    end_load();
+    await_voters(A, "abd");
+    agent_start(&agents[C]);
+    await_voters(C, "abd"); /* an observer now */
+    agent_kill(&agents[B]);
+    ck_assert_uint_gt(take(C, "job"), token);
+    ck_assert_uint_gt(take(D, "job"), token);
+}
+END_TEST
+
+/* The coordinator of a lock in use is removed: it hands nothing back by force, and its host goes on
+ * as an observer. After a restart it may become a voter again. */
+START_TEST(a_removed_voter_comes_back)
+{
+    make(1U << A | 1U << B | 1U << C | 1U << D, 1U << B | 1U << C | 1U << D, "");
+    CHANGED(A, "add host-a", A); /* four voters on the way */
+    start_load(1U << A | 1U << B | 1U << C | 1U << D);
+    for (unsigned host = A; host <= B; host++) {
+        char words[32];
+        snprintf(words, sizeof(words), "remove host-%c", 'a' + (int)host);
+        await_load();
+        CHANGED(D, words, -1);
+        await_load();
+    }
+    await_voters(B, "cd");
+    end_load();
+    agent_stop(&agents[A]);
+    agent_start(&agents[A]);
+    ck_assert(agent_logged(&agents[A], "event=store_retired") > 0);
+    CHANGED(A, "add host-a", A);
+    await_voters(A, "acd");
+    agent_kill(&agents[C]);
+    ck_assert_uint_gt(take(A, "job"), 0);
+}
+END_TEST
+
+/* A voter that was away during two changes, and an observer too, learn the last record. */
+START_TEST(who_missed_two_changes)
+{
+    make(1U << A | 1U << B | 1U << C | 1U << D | 1U << E, 1U << A | 1U << B | 1U << C, "");
+    uint64_t token = take(E, "job");
+    CHANGED(A, "add host-d", D);
+    agent_kill(&agents[C]);
+    agent_kill(&agents[E]);
+    CHANGED(B, "remove host-a", -1);
+    CHANGED(B, "move host-b", B); /* it is there already: this is no change */
+    CHANGED(D, "remove host-c", -1);
+    agent_start(&agents[E]);
+    await_voters(E, "bd");
+    agent_start(&agents[C]);
+    await_voters(C, "bd");
+    ck_assert_uint_gt(take(E, "job"), token);
+    ck_assert_uint_gt(take(C, "job"), token);
+}
+END_TEST
+
+/* The runbook "move to other addresses", one voter after the other. */
+START_TEST(a_voter_moves)
+{
+    char text[1024];
+    const unsigned all = 1U << A | 1U << B | 1U << C;
+    make(all, all, "");
+    uint64_t token = take(B, "job");
+    agent_stop(&agents[B]);
+    CHANGED(A, "move host-b", HOSTS + B);
+    describe(B, all, ports[HOSTS + B], "", text, sizeof(text));
+    agent_configure(&agents[B], text);
+    agent_start(&agents[B]);
+    await_voters(B, "abc");
+    await_voters(C, "abc");
+    snprintf(text, sizeof(text), "host-b up at tcp://127.0.0.1:%u\n", ports[HOSTS + B]);
+    ck_assert_msg(strstr(said, text) != NULL, "%s", said);
+    agent_kill(&agents[A]);
+    ck_assert_uint_gt(take(C, "job"), token);
+}
+END_TEST
+
+/* Two operators ask for different changes at once. Both changes take place, one after the other. */
+START_TEST(two_operators_at_once)
+{
+    char line[128];
+    make(1U << A | 1U << B | 1U << C | 1U << D, 1U << B, "");
+    snprintf(line, sizeof(line), "add host-a tcp://127.0.0.1:%u --wait %ds", ports[A], WAIT_S);
+    FILE *one = ask(A, line);
+    snprintf(line, sizeof(line), "add host-d tcp://127.0.0.1:%u --wait %ds", ports[D], WAIT_S);
+    FILE *other = ask(D, line);
+    int status = answer(one);
+    ck_assert_msg(status == 0, "%d: %s", status, said);
+    status = answer(other);
+    ck_assert_msg(status == 0, "%d: %s", status, said);
+    await_voters(C, "abd");
+}
+END_TEST
+
+/* What would leave no majority is refused, and says which host to start. */
+START_TEST(what_is_refused)
+{
+    make(1U << A | 1U << B | 1U << C, 1U << A | 1U << B | 1U << C, "");
+    ck_assert_int_eq(change(A, "add host-d", D), 75); /* no such agent runs */
+    ck_assert_msg(strstr(said, "host-d does not answer") != NULL, "%s", said);
+    ck_assert_int_eq(change(A, "move host-e", E), 70);
+    ck_assert_msg(strstr(said, "host-e is no voter") != NULL, "%s", said);
+    make(1U << D, 1U << A, "");
+    agent_pause(&agents[C]);
+    sleep_ms(3000); /* a paused voter counts as one that answers until its silence shows */
+    ck_assert_int_eq(change(A, "add host-d", D), 75);
+    ck_assert_msg(strstr(said, "host-c does not answer") != NULL, "%s", said);
+    ck_assert_int_eq(change(A, "remove host-b", -1), 75); /* one of two would be left */
+    ck_assert_msg(strstr(said, "host-c does not answer") != NULL, "%s", said);
+    agent_continue(&agents[C]);
+    await_voters(A, "abc");
+    CHANGED(A, "remove host-b", -1);
+    CHANGED(A, "remove host-c", -1);
+    ck_assert_int_eq(change(A, "remove host-a", -1), 70);
+    ck_assert_msg(strstr(said, "the only voter") != NULL, "%s", said);
+    await_voters(D, "a");
+    ck_assert_uint_gt(take(D, "job"), 0);
+}
+END_TEST
+
+/* A change is asked for while a majority is away. It takes place when the majority is back. */
+START_TEST(a_change_while_a_majority_is_away)
+{
+    char line[128];
+    make(1U << A | 1U << B | 1U << C, 1U << A | 1U << B | 1U << C, "");
+    make(1U << D, 1U << A, "");
+    uint64_t token = take(D, "job");
+    agent_pause(&agents[B]);
+    agent_pause(&agents[C]);
+    snprintf(line, sizeof(line), "add host-d tcp://127.0.0.1:%u --wait 3s", ports[D]);
+    ck_assert_int_eq(member(A, line), 75);
+    agent_continue(&agents[B]);
+    agent_continue(&agents[C]);
+    CHANGED(A, "add host-d", D); /* the change goes on, or has taken place meanwhile */
+    await_voters(C, "abcd");
+    ck_assert_uint_gt(take(D, "job"), token);
+}
+END_TEST
+
+/* A cell in which an agent speaks an older version of the wire refuses changes, and says which
+ * host that is. */
+START_TEST(a_cell_of_two_versions)
+{
+    char text[1024];
+    make(1U << A | 1U << B | 1U << C, 1U << A | 1U << B | 1U << C, "");
+    make(1U << D, 1U << A, "");
+    agent_stop(&agents[C]);
+    describe(C, 1U << A | 1U << B | 1U << C, ports[C], "protocol = 4\n", text, sizeof(text));
+    agent_configure(&agents[C], text);
+    agent_start(&agents[C]);
+    await_voters(A, "abc");
+    ck_assert_int_eq(change(A, "add host-d", D), 75);
+    ck_assert_msg(strstr(said, "host-c runs a release that cannot change voters") != NULL, "%s",
+                  said);
+    ck_assert_uint_gt(take(D, "job"), 0);
+}
+END_TEST
+
+/* Only root and the administrators of the cell may change the voters. */
+START_TEST(who_may_change_the_voters)
+{
+    char line[512];
+    if (geteuid() != 0) {
+        return; /* another user can be played by root only */
+    }
+    made = 1U << B;
+    agent_free_ports(ports, 2 * HOSTS);
+    snprintf(line, sizeof(line),
+             "[agent]\nname = host-b\ncell = members\nstate_dir = %%D/state\n"
+             "socket = %%D/agent.sock\nusers = 65534\n[cell]\nlisten = tcp://127.0.0.1:%u\n"
+             "[namespace.x]\nadmins = 65534\n",
+             ports[B]);
+    agent_create(&agents[B], line);
+    agent_admit_all(&agents[B]);
+    agent_start(&agents[B]);
+    snprintf(line, sizeof(line),
+             "setpriv --reuid 65534 --regid 65534 --clear-groups %s -s %s member add host-a "
+             "tcp://127.0.0.1:%u 2>&1",
+             binary_path("holdfast"), agents[B].socket, ports[A]);
+    FILE *pipe = popen(line, "re");
+    REQUIRE(pipe != NULL, "popen");
+    int status = answer(pipe);
+    ck_assert_msg(status == 77 || status == 126, "%d: %s", status, said);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = tcase_create("members");
+    tcase_add_checked_fixture(tests, begin, end);
+    tcase_set_timeout(tests, 240); /* a guard against hanging; each test takes seconds */
+    tcase_add_test(tests, from_one_host_to_three);
+    tcase_add_test(tests, replace_a_dead_host);
+    tcase_add_test(tests, a_removed_voter_comes_back);
+    tcase_add_test(tests, who_missed_two_changes);
+    tcase_add_test(tests, a_voter_moves);
+    tcase_add_test(tests, two_operators_at_once);
+    tcase_add_test(tests, what_is_refused);
+    tcase_add_test(tests, a_change_while_a_majority_is_away);
+    tcase_add_test(tests, a_cell_of_two_versions);
+    tcase_add_test(tests, who_may_change_the_voters);
+    return suite_main("members", tests);
+}
