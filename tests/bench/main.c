@@ -51,6 +51,8 @@ static const struct entry cell_entries[] = {
     {"killed", "a voter is killed under load: what the others' clients notice", figure_cell_killed},
     {"vanished", "the holder's host is gone: until the next one has the lock",
      figure_cell_vanished},
+    {"replaced", "a voter is replaced by another under load: what clients notice, how long it takes",
+     figure_cell_replaced},
     {"tokens", "tokens that a hand-over to another host loses, clean and unclean",
      figure_cell_tokens},
     {"renewals", "what an agent sends in rest, with 1 lock held and with 100,000",

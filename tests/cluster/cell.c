@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CONFIG_MAX = 4096, PORT = 7411 };
+enum { CONFIG_MAX = 4096 };
 
 struct cell_options cell_options = {.ttl_ms = CELL_TTL_MS, .grace_ms = CELL_GRACE_MS};
 
@@ -25,10 +25,10 @@ static void describe(const struct cell *cell, unsigned host, char *text, size_t 
                         "%slisten = %s://%s:%d\n[voters]\n",
                         'a' + (int)host, host < cell->voters ? "voter" : "observer",
                         cell_options.ttl_ms, cell_options.grace_ms, tls ? "" : "insecure = yes\n",
-                        scheme, network_address(host), PORT);
+                        scheme, network_address(host), CELL_PORT);
     for (unsigned i = 0; i < cell->voters; i++) {
         used += snprintf(text + used, size - (size_t)used, "host-%c = %s://%s:%d\n", 'a' + (int)i,
-                         scheme, network_address(i), PORT);
+                         scheme, network_address(i), CELL_PORT);
     }
     if (cell_options.sections != NULL) {
         used += snprintf(text + used, size - (size_t)used, "%s", cell_options.sections);

@@ -1,7 +1,7 @@
 # Cells of several hosts under faults, in network namespaces.
 if(TARGET holdfastd)
     foreach(name cell_deaths cell_links cell_disk cell_flush cell_traps cell_begun_anew cell_breaks
-        cell_hostile)
+        cell_hostile cell_members)
         add_cluster_test(${name})
         set_tests_properties(cluster_${name} PROPERTIES SKIP_RETURN_CODE 77)
     endforeach()

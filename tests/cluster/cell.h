@@ -11,7 +11,7 @@
 
 #include <check.h>
 
-enum { CELL_TTL_MS = 1000, CELL_GRACE_MS = 1000 };
+enum { CELL_TTL_MS = 1000, CELL_GRACE_MS = 1000, CELL_PORT = 7411 };
 
 /* The agents' configuration. A test changes it before cell_make(). */
 struct cell_options {
