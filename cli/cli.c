@@ -103,15 +103,16 @@ int cli_connect(const struct cli *cli, const char *where, int64_t timeout_ns, hf
         /* looks again, because a socket may have been made or removed since the first look */
         socket_path_find(cli, &found);
         snprintf(what, sizeof(what), "%s (%s)", found.path, found.from);
+        const char *remedy = remedy_of(error);
         snprintf(line, sizeof(line), "%s%s%s%s", why[0] != '\0' ? why : hf_strerror(error),
-                 error == HF_ENOAGENT ? "; " : "", error == HF_ENOAGENT ? remedy_no_agent() : "",
-                 error == HF_ENOAGENT ? ", or ask `holdfast doctor` why" : "");
+                 remedy != NULL ? "; " : "", remedy != NULL ? remedy : "",
+                 remedy != NULL ? ", or ask `holdfast doctor` why" : "");
         return fail_because(where, what, error, line);
     }
     if (socket_path_used(cli, hf_socket(*out), &found)) {
         snprintf(
             what, sizeof(what),
-            "asking %s, maybe of another cell: the agent of /run/holdfast/agent.sock has ended",
+            "asking %s, maybe of another cell: the agent of /run/holdfast/agent.sock does not run",
             found.path);
         fprintf(stderr, "holdfast %s: ", where);
         (void)text_write_clean(stderr, what, LINE_MAX_BYTES);

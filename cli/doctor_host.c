@@ -208,10 +208,12 @@ void doctor_look_at_memory(struct doctor *doctor)
             "make room in /dev/shm, then restart the agent: it allocates what is missing, and no "
             "hold is lost");
     } else if (doctor->answered) {
+        const int64_t size = doctor_value(doctor, NULL, "shm_size", 0);
+        const bool small = size < 10 * MIB;
         doctor_find(doctor, FINDING_OK, "memory", NULL,
-                    "the regions have all their %" PRId64 " MiB; %" PRId64
+                    "the regions have all their %" PRId64 " %s; %" PRId64
                     " MiB are free in /dev/shm",
-                    doctor_value(doctor, NULL, "shm_size", 0) / MIB, free_mib);
+                    size / (small ? 1024 : MIB), small ? "KiB" : "MiB", free_mib);
     } else if (free_mib < SHM_ALONE_MIB) {
         finding = doctor_find(doctor, FINDING_WARN, "memory", NULL,
                               "%" PRId64 " MiB are free in /dev/shm", free_mib);

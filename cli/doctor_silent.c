@@ -14,8 +14,13 @@
 
 #include "remedy.h"
 #include "socket_path.h"
+#include "tool.h"
 
-enum { LOCKS_MAX = 100000 };
+enum {
+    LOCKS_MAX = 100000,
+    AGENT_CONFIGURATION_WRONG = 78, /* holdfastd --check-config */
+    AGENT_FILE_REFUSED = 69,
+};
 
 /* Returns the process that holds the lock file beside the socket, or 0 if none is found. An agent
  * locks this file before it makes its socket. This function reads /proc/locks, because an attempt
@@ -115,10 +120,32 @@ static void nobody_answers(struct doctor *doctor)
                         "name its socket with --socket");
 }
 
+/* Lets holdfastd check the configuration of the service, which does not start with a wrong one. */
+static void look_at_configuration(struct doctor *doctor)
+{
+    const char *words[] = {tool_agent(), "--config", SERVICE_CONFIGURATION, "--check-config", NULL};
+    char said[TOOL_SAID_MAX];
+
+    if (strcmp(doctor->socket, SYSTEM_SOCKET) != 0 || access(SERVICE_CONFIGURATION, R_OK) != 0) {
+        return;
+    }
+    const int status = tool_run(words, NULL, said);
+    said[strcspn(said, "\n")] = '\0';
+    if (status == 0) {
+        doctor_find(doctor, FINDING_OK, "config", NULL, "holdfastd accepts %s",
+                    SERVICE_CONFIGURATION);
+    } else if (status == AGENT_CONFIGURATION_WRONG || status == AGENT_FILE_REFUSED) {
+        struct finding *finding = doctor_find(doctor, FINDING_ERROR, "config", NULL, "%s", said);
+        doctor_advise(finding, "a configuration with which holdfastd starts",
+                      "correct it, then: systemctl restart holdfastd");
+    }
+}
+
 void doctor_no_agent(struct doctor *doctor, int error, const char *why)
 {
     if (error == HF_ENOAGENT) {
         nobody_answers(doctor);
+        look_at_configuration(doctor);
         return;
     }
     struct finding *finding = doctor_find(doctor, FINDING_ERROR, "agent", NULL, "%s (%s): %s",
@@ -128,10 +155,9 @@ void doctor_no_agent(struct doctor *doctor, int error, const char *why)
     case HF_EACCES:
         doctor_advise(
             finding, "an agent that lets this user in",
-            "name this user in `users` or `groups` of the agent's configuration; if "
-            "it is, check the modes of the socket and of the folders in its path (namei -l), and "
-            "whether "
-            "the agent's log says why (client_refused)");
+            "name this user in `users` or `groups` of the agent's configuration, and restart the "
+            "agent; if it is named there, check the modes of the socket and of the folders in its "
+            "path (namei -l), and whether the agent's log says why (client_refused)");
         break;
     case HF_EVERSION:
         doctor_advise(finding, "an agent of the same version",
@@ -147,7 +173,7 @@ void doctor_no_agent(struct doctor *doctor, int error, const char *why)
         doctor_advise(finding, "room for one more client",
                       "make room where state_dir is, or raise `clients` in [limits] or LimitNOFILE "
                       "of the service, or end processes that do not need it: the agent's log says "
-                      "which (record_failed, connection_refused)");
+                      "which (record_failed, connection_refused, client_broke_rules)");
         break;
     default:
         doctor_advise(finding, "an agent that answers", "read its log (journalctl -u holdfastd)");

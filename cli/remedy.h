@@ -1,6 +1,6 @@
 /*
- * Says what to do when no agent answers on this host. Without the service's configuration,
- * `systemctl start holdfastd` fails, so then `holdfast setup` comes first.
+ * Says what to do when no agent answers on this host, or when it refuses the user. Without the
+ * service's configuration, `systemctl start holdfastd` fails, so then `holdfast setup` comes first.
  */
 #ifndef HOLDFAST_CLI_REMEDY_H
 #define HOLDFAST_CLI_REMEDY_H
@@ -14,7 +14,8 @@
  * it counts as there. */
 bool configuration_missing(void);
 
-/* Returns the step that brings an agent to this host: a static string such as "start it (...)". */
-const char *remedy_no_agent(void);
+/* Returns what to do if no connection to the agent was had because of that error: a static string
+ * such as "start it (...)". Returns NULL if there is no advice. */
+const char *remedy_of(int error);
 
 #endif

@@ -23,17 +23,29 @@ static const char nothing_written[] = "nothing was written";
 
 /* ---- a folder from another host ---- */
 
-/* Finds the agent's name in a configuration that `setup` has written. */
+/* Finds the value of a key in a configuration that `setup` has written: "KEY = VALUE". */
+static bool find_value(const char *text, const char *key, char *out, size_t size)
+{
+    const size_t length = strlen(key);
+
+    for (const char *line = strchr(text, '\n'); line != NULL; line = strchr(line + 1, '\n')) {
+        const char *equals = line + 1 + length;
+        if (strncmp(line + 1, key, length) == 0 && strncmp(equals, " = ", 3) == 0) {
+            return snprintf(out, size, "%.*s", (int)strcspn(equals + 3, "\n"), equals + 3) <
+                   (int)size;
+        }
+    }
+    return false;
+}
+
 static bool find_name(const char *text, char out[SETUP_LABEL_SIZE])
 {
-    const char *at = strstr(text, "\nname = ");
     char name[SETUP_LABEL_SIZE + 1];
 
-    if (at == NULL) {
+    if (!find_value(text, "name", name, sizeof(name))) {
         return false;
     }
-    at += strlen("\nname = ");
-    snprintf(name, sizeof(name), "%.*s", (int)strcspn(at, " \n"), at);
+    name[strcspn(name, " ")] = '\0';
     return setup_label("name", name, out) == 0;
 }
 
@@ -54,6 +66,10 @@ static int run_from(struct setup *setup)
     if (!find_name(text, name)) {
         fprintf(stderr, "holdfast setup: %s: found no name in [agent], expected one\n", path);
         status = CLI_USAGE;
+    }
+    /* the folder of an agent that is no service */
+    if (find_value(text, "state_dir", setup->state_dir, sizeof(setup->state_dir))) {
+        setup->target.service = false;
     }
     status = status != 0 ? status : setup_check(text, name, true);
     status = status != 0 ? status : setup_install(&setup->target, text, name, setup->from);
@@ -470,7 +486,7 @@ static int run(struct setup *setup)
             return cli_usage_error("setup", "expected --one-host, or --host NAME=ADDRESS for each "
                                             "host of a cell, or a terminal to ask on");
         }
-        asks = true;
+        asks = setup->asked = true;
         int status = setup->print ? 0
                                   : setup_file_absent(setup->target.output, setup->target.force);
         status = status != 0 ? status : ask_hosts(setup, answer, sizeof(answer));

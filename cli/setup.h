@@ -31,6 +31,7 @@ struct setup {
 
     struct setup_cell cell;
     const struct setup_host *own; /* NULL: this host gets no configuration */
+    bool asked;                   /* a person on the terminal was asked */
 };
 
 /* Shows the hosts of the cell before anything is written. */

@@ -4,9 +4,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "json.h"
 #include "setup.h"
+#include "tool.h"
 
 void setup_show_plan(const struct setup *setup)
 {
@@ -52,9 +54,34 @@ static void report_json(const struct setup *setup, bool written)
     putchar('\n');
 }
 
-/* Says how to start the agent with its new configuration. */
+/* Starts the service after its first configuration was written, for a person on the terminal.
+ * Returns whether it runs. A script starts the service itself, when it wants to. */
+static bool start_service(const struct setup *setup)
+{
+    static const char *const words[] = {"systemctl", "enable", "--now", "holdfastd", NULL};
+    char said[TOOL_SAID_MAX];
+
+    if (!setup->asked || setup->state_dir[0] != '\0' || setup->target.backup[0] != '\0' ||
+        strcmp(setup->target.output, SETUP_OUTPUT) != 0 ||
+        access("/run/systemd/system", F_OK) != 0) {
+        return false;
+    }
+    if (tool_run(words, NULL, said) == 0) {
+        printf("Started it (systemctl enable --now holdfastd). Try it:\n"
+               "  holdfast lock demo -- echo mine\n");
+        return true;
+    }
+    fflush(stdout);
+    fputs(said, stderr);
+    return false;
+}
+
+/* Starts the agent with its new configuration, or says how to start it. */
 static void report_start(const struct setup *setup)
 {
+    if (start_service(setup)) {
+        return;
+    }
     if (setup->target.backup[0] != '\0') {
         printf("The previous one is now %s\n", setup->target.backup);
     }

@@ -9,9 +9,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { PATH_SIZE_MAX = sizeof(((struct sockaddr_un *)0)->sun_path) - 1 };
+#include "remedy.h"
 
-static const char system_path[] = "/run/holdfast/agent.sock";
+enum { PATH_SIZE_MAX = sizeof(((struct sockaddr_un *)0)->sun_path) - 1 };
 
 static void path_set(struct socket_path *out, const char *path, const char *from)
 {
@@ -54,12 +54,12 @@ void socket_path_find(const struct cli *cli, struct socket_path *out)
     if (path_named(cli, out)) {
         return;
     }
-    if (!path_runtime(runtime) || access(system_path, F_OK) == 0) {
-        path_set(out, system_path, "the default");
+    if (!path_runtime(runtime) || access(SYSTEM_SOCKET, F_OK) == 0) {
+        path_set(out, SYSTEM_SOCKET, "the default");
     } else if (access(runtime, F_OK) == 0) {
         path_set(out, runtime, "by XDG_RUNTIME_DIR, as there is no /run/holdfast/agent.sock");
     } else {
-        path_set(out, system_path,
+        path_set(out, SYSTEM_SOCKET,
                  "the default; there is no holdfast/agent.sock below XDG_RUNTIME_DIR either");
     }
 }
@@ -71,14 +71,14 @@ bool socket_path_used(const struct cli *cli, const char *path, struct socket_pat
     if (path_named(cli, out)) {
         return false;
     }
-    if (strcmp(path, system_path) == 0) {
+    if (strcmp(path, SYSTEM_SOCKET) == 0) {
         path_set(out, path, "the default");
     } else {
-        passed_over = access(system_path, F_OK) == 0;
+        const bool there = access(SYSTEM_SOCKET, F_OK) == 0;
+        passed_over = there || !configuration_missing();
         path_set(out, path,
-                 passed_over ? "by XDG_RUNTIME_DIR, as the agent of /run/holdfast/agent.sock has "
-                               "ended"
-                             : "by XDG_RUNTIME_DIR, as there is no /run/holdfast/agent.sock");
+                 there ? "by XDG_RUNTIME_DIR, as the agent of /run/holdfast/agent.sock has ended"
+                       : "by XDG_RUNTIME_DIR, as there is no /run/holdfast/agent.sock");
     }
     return passed_over;
 }

@@ -10,6 +10,9 @@
 
 #include "cli.h"
 
+/* Where the system's agent listens. */
+#define SYSTEM_SOCKET "/run/holdfast/agent.sock"
+
 enum { SOCKET_PATH_TEXT_MAX = 256 };
 
 struct socket_path {
@@ -26,8 +29,8 @@ struct socket_path {
 void socket_path_find(const struct cli *cli, struct socket_path *out);
 
 /* Fills in *out for `path`, at which an agent answered (hf_socket()). Returns true if that agent is
- * the user's own although the socket of the system's agent exists. In this case the system's agent
- * has ended. */
+ * the user's own although this host has the socket or the configuration of a system's agent. In
+ * this case the system's agent does not run. */
 bool socket_path_used(const struct cli *cli, const char *path, struct socket_path *out);
 
 #endif

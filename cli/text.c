@@ -291,7 +291,7 @@ void text_write_lock(FILE *out, const struct hf_lock_info *info)
     text_write_clean(out, info->name, 0);
     fprintf(out, "\nmode         %s\n", text_state(info->state));
     if (info->closed_ns > 0) {
-        fprintf(out, "closed       for %s more: a holder vanished (lock-delay)\n",
+        fprintf(out, "closed       for %s more (lock-delay)\n",
                 text_duration(duration, info->closed_ns));
     }
     if (info->closed_ns > 0 && info->behind != NULL) {

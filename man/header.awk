@@ -245,8 +245,9 @@ function write_types(text_, at, again, used, any) {
     }
 }
 
-# The codes that the text mentions ("": all), each with the words of its line in enum hf_error.
-function write_errors(text_, lines, count, at, code, words, any) {
+# The codes that the text mentions ("": all), each with its words in enum hf_error: the comment in
+# its line, or above it.
+function write_errors(text_, lines, count, at, code, words, above, any) {
     if (match(text_, /rrors as hf_[a-z_]+/)) {
         code = substr(text_, RSTART + 9, RLENGTH - 9)
         text_ = text_ " " doc[code]
@@ -258,9 +259,11 @@ function write_errors(text_, lines, count, at, code, words, any) {
     for (at = 1; at <= count; at++) {
         code = lines[at]
         if (code !~ /^ +HF_E/) {
+            above = sub(/^ +(\/\*|\*) */, "", code) ? above (above == "" ? "" : " ") code : ""
             continue
         }
-        words = code
+        words = code ~ /\/\*/ ? code : above
+        above = ""
         sub(/^ +/, "", code)
         sub(/ .*/, "", code)
         sub(/.*\/\* */, "", words)
@@ -273,6 +276,16 @@ function write_errors(text_, lines, count, at, code, words, any) {
             item(code, words)
         }
     }
+}
+
+# The pages of the other calls that the text mentions: "hf_cancel(3) hf_open(3) ".
+function mentioned_calls(text_, name, at, pages) {
+    for (at = 1; at <= call_count; at++) {
+        if (same[calls[at]] != name && mentions(text_, calls[at])) {
+            pages = pages calls[at] "(3) "
+        }
+    }
+    return pages
 }
 
 function write_call(name, at, all, protos) {
@@ -289,7 +302,7 @@ function write_call(name, at, all, protos) {
     write_doc(doc[name])
     write_errors(doc[name] " ")
     write_types(protos "\n" doc[name])
-    see_also(see, name "(3)")
+    see_also(mentioned_calls(doc[name], name) see, name "(3)")
 }
 
 function write_library(at, name, line) {

@@ -217,8 +217,20 @@ static void lock_rows(struct html *html, const struct page_view *page)
     }
 }
 
+/* Returns whether other hosts may hold locks of which this agent knows nothing. Gossip forgets a
+ * host that is silent. Such a host has no session any more, as far as a majority knows; without a
+ * majority it may have one. */
+static bool knows_little(const struct page_view *page)
+{
+    return page->metrics->session != RENEWAL_SAFE && page->agents_total > 1;
+}
+
 static void lock_notes(struct html *html, const struct page_view *page)
 {
+    if (knows_little(page)) {
+        html_add(html, "<p class=\"soft\">The session of this host is not safe, so processes of "
+                       "other hosts may hold locks that this agent does not know.</p>\n");
+    }
     if (page->counting) {
         html_add(html, "<p class=\"soft\">The count goes on: these figures are of the first ");
         html_count(html, page->census->names, false);
@@ -260,7 +272,10 @@ void page_locks(struct html *html, const struct page_view *page)
     } else if (census->kept > 0) {
         lock_rows(html, page);
     } else {
-        html_add(html, "<p>No process holds a lock or waits for one.</p>\n");
+        html_add(html, knows_little(page)
+                           ? "<p>This agent knows of no process that holds a lock or waits for "
+                             "one.</p>\n"
+                           : "<p>No process holds a lock or waits for one.</p>\n");
     }
     lock_notes(html, page);
     html_add(html, "</section>\n");

@@ -124,8 +124,6 @@ int record_see_votes(struct agent *agent, bool *voted)
                    (record->complete || !just) && !accepted;
     if (done && *voted && removed) {
         done = store_retire(agent->store, &agent->meta);
-        memcpy(agent->host_config.store_id, agent->meta.store_id,
-               sizeof(agent->host_config.store_id));
         *voted = false;
         struct log_line line;
         log_begin(&line, LOG_LEVEL_INFO, "store_retired");

@@ -280,6 +280,10 @@ static void fill_quorum_config(const struct agent *agent, struct quorum_config *
     for (uint32_t i = 0; i < host->voter_count; i++) {
         memcpy(config->addresses[i], agent->record.of[i].address, sizeof(config->addresses[i]));
     }
+    for (uint32_t i = 0; i < agent->config.voter_count; i++) {
+        const char *name = agent->config.voters[i].name;
+        message_agent_set(&config->trusted[config->trusted_count++], name, strlen(name));
+    }
     memcpy(config->store_id, agent->meta.store_id, sizeof(config->store_id));
     memcpy(config->advertise, agent->config.advertise, sizeof(config->advertise));
     snprintf(config->release, sizeof(config->release), "%s", HF_VERSION);

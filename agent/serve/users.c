@@ -13,6 +13,7 @@ static const int64_t pace_refused_ns = 5000000000;
 struct users {
     uv_poll_t poll;
     int64_t asked_ns; /* when agent->accounts was last asked to look again */
+    bool refused;     /* a process was refused since then */
 };
 
 static void log_account(const struct agent *agent, enum log_level level, const char *event,
@@ -94,16 +95,18 @@ static void ask_after(struct agent *agent, int64_t now_ns, int64_t pause_ns)
 {
     if (agent->accounts != NULL && now_ns - agent->users->asked_ns >= pause_ns) {
         agent->users->asked_ns = now_ns;
+        agent->users->refused = false;
         accounts_ask(agent->accounts);
     }
 }
 
 void users_look(struct agent *agent, int64_t now_ns)
 {
-    ask_after(agent, now_ns, pace_ns);
+    ask_after(agent, now_ns, agent->users->refused ? pace_refused_ns : pace_ns);
 }
 
 void users_refused(struct agent *agent, int64_t now_ns)
 {
+    agent->users->refused = true;
     ask_after(agent, now_ns, pace_refused_ns);
 }

@@ -136,14 +136,9 @@ func Connect(ctx context.Context, options ...ClientOption) (*Client, error) {
 }
 
 func (c *Client) connect(o *clientOptions, what string) error {
-	const whySize = 1024
-	why := (*C.char)(C.calloc(1, whySize))
-	defer C.free(unsafe.Pointer(why))
 	raw := C.struct_hf_options{
 		size:               C.sizeof_struct_hf_options,
 		connect_timeout_ns: C.int64_t(o.timeout),
-		why:                why,
-		why_size:           whySize,
 	}
 	if o.socket != "" {
 		raw.socket = C.CString(o.socket)
@@ -153,11 +148,7 @@ func (c *Client) connect(o *clientOptions, what string) error {
 		raw.command = C.CString(o.command)
 		defer C.free(unsafe.Pointer(raw.command))
 	}
-	code := C.hf_connect(&raw, &c.pointer)
-	if code < 0 {
-		return &Error{What: what, Code: Code(code), text: printable(C.GoString(why))}
-	}
-	return nil
+	return called(what, func() C.int { return C.hf_connect(&raw, &c.pointer) })
 }
 
 // Close releases all holds, ends their contexts with ErrClosed, and ends the connection. Calls that
@@ -283,8 +274,9 @@ func (c *Client) open(key handleKey, what string) (*handle, error) {
 	name := C.CString(key.name)
 	defer C.free(unsafe.Pointer(name))
 	h := &handle{key: key}
-	if code := C.hf_open(c.pointer, name, &raw, &h.lock); code < 0 {
-		return nil, fail(code, what)
+	err := called(what, func() C.int { return C.hf_open(c.pointer, name, &raw, &h.lock) })
+	if err != nil {
+		return nil, err
 	}
 	return h, nil
 }
@@ -366,7 +358,7 @@ func (c *Client) check(sequencer string, call func(*C.char) C.int) error {
 	defer c.end()
 	text := C.CString(sequencer)
 	defer C.free(unsafe.Pointer(text))
-	return fail(call(text), what)
+	return called(what, func() C.int { return call(text) })
 }
 
 // Version returns the version of the library, such as "0.1.0".

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"time"
 	"unicode"
@@ -145,6 +146,18 @@ func fail(code C.int, what string) error {
 		return nil
 	}
 	return &Error{What: what, Code: Code(code)}
+}
+
+// called runs a call of the library, and returns nil or its failure with the library's sentence
+// about it. That sentence belongs to the thread of the call.
+func called(what string, call func() C.int) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	code := call()
+	if code >= 0 {
+		return nil
+	}
+	return &Error{What: what, Code: Code(code), text: printable(C.GoString(C.hf_error_text(nil)))}
 }
 
 func invalid(what, format string, arguments ...any) error {

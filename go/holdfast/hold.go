@@ -33,7 +33,7 @@ type Hold struct {
 func (h *Hold) Name() string { return h.name }
 
 // Token returns the fencing token, which rises from each exclusive hold to the next for ever. Give
-// it to the resource that you write to, and let the resource refuse lower tokens.
+// it to the resource that you write to, and let the resource refuse lower tokens. Store 64 bits.
 func (h *Hold) Token() uint64 { return h.token }
 
 // IsShared returns whether the hold is a shared one.

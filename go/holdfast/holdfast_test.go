@@ -377,6 +377,9 @@ func TestSequencer(t *testing.T) {
 	isError(t, client.CheckSequencer(sequencer), ErrStale)
 	unlock(t, lock(t, client, "sequencer"))
 	isError(t, client.CheckSequencerLocal(sequencer), ErrStale)
+	if err := client.CheckSequencer("nonsense"); !strings.Contains(err.Error(), "no sequencer") {
+		t.Error(err)
+	}
 	isError(t, client.CheckSequencer("nonsense"), ErrInvalid)
 	isError(t, client.CheckSequencer("a\x00b"), ErrInvalid)
 	_, err = hold.Sequencer()
@@ -507,10 +510,10 @@ func TestInvalid(t *testing.T) {
 		code     Code
 		expected string
 	}{
-		{"", Try(), ErrInvalid, "out of its range"},
-		{"a\nb", Try(), ErrInvalid, "out of its range"},
+		{"", Try(), ErrInvalid, "expected 1 to 255 bytes"},
+		{"a\nb", Try(), ErrInvalid, "byte 2 is 0x0A"},
 		{"a\x00b", Try(), ErrInvalid, "zero byte"},
-		{strings.Repeat("n", 256), Try(), ErrNameTooLong, "255 bytes"},
+		{strings.Repeat("n", 256), Try(), ErrNameTooLong, "at most 255"},
 		{"n", Lease(0), ErrInvalid, "Lease(0s): expected at least 1ms"},
 		{"n", MaxStall(time.Nanosecond), ErrInvalid, "MaxStall(1ns): expected at least 1ms"},
 		{"n", LockDelay(-1), ErrInvalid, "LockDelay(-1ns): expected 0s to 1m0s"},
@@ -528,17 +531,21 @@ func TestInvalid(t *testing.T) {
 func TestConnect(t *testing.T) {
 	nobody := t.TempDir() + "/nobody.sock"
 	for _, c := range []struct {
-		option ClientOption
-		code   Code
+		option   ClientOption
+		code     Code
+		expected string
 	}{
-		{Socket(nobody), ErrNoAgent},
-		{Socket("a\x00b"), ErrInvalid},
-		{Socket(strings.Repeat("s", 200)), ErrInvalid},
-		{ConnectTimeout(-1), ErrInvalid},
-		{Command("a\x00b"), ErrInvalid},
+		{Socket(nobody), ErrNoAgent, "no agent answers at " + nobody + ": No such file"},
+		{Socket("a\x00b"), ErrInvalid, "a zero byte"},
+		{Socket(strings.Repeat("s", 200)), ErrInvalid, "200 bytes"},
+		{ConnectTimeout(-1), ErrInvalid, "expected more than 0"},
+		{Command("a\x00b"), ErrInvalid, "a zero byte"},
 	} {
 		_, err := Connect(context.Background(), ConnectTimeout(50*time.Millisecond), c.option)
 		isError(t, err, c.code)
+		if !strings.Contains(err.Error(), c.expected) {
+			t.Errorf("%v, expected: %s", err, c.expected)
+		}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
 	defer cancel()

@@ -145,7 +145,8 @@ struct hf_hold {
      * token of a shared hold is not below that of any exclusive hold before it, and is below that
      * of every exclusive hold after it. If the acquire of one hold returned, on any host, before
      * the acquire of another was called, the later hold's token is not below the earlier one's. A
-     * shared hold's token need not be the token of any exclusive hold. */
+     * shared hold's token need not be the token of any exclusive hold. Store 64 bits: hosts lease
+     * ranges of tokens, so a token may be far above the one before it. */
     uint64_t token;
     /* CLOCK_BOOTTIME: the hold's deadline when it began. Each renewal of the lease moves the
      * deadline on, but this member stays the same */

@@ -104,6 +104,18 @@ static int replace_once(struct cell *cell, uint32_t round, struct load_window *q
     return result;
 }
 
+/* Restarts the host that was replaced, whose agent then empties its store: it may become a voter
+ * again. */
+static int empty(struct cell *cell, struct agent *newcomer, uint32_t round)
+{
+    if (round % 2 != 0) {
+        agent_end(newcomer);
+        return launch_newcomer(cell, newcomer);
+    }
+    agent_end(&cell->agents[REPLACED]);
+    return cell_launch(cell, REPLACED) == 0 ? agent_await_answer(&cell->agents[REPLACED]) : -1;
+}
+
 /* Starts a cell whose stores have many registers, and the newcomer. */
 static int begin(const struct bench *bench, const char *ttl, uint32_t registers, struct cell *cell,
                  struct agent *newcomer)
@@ -170,6 +182,7 @@ int figure_cell_replaced(const struct bench *bench, struct figure *figure)
             series_add(&copied->series, times.copied_s);
             series_add(&decided->series, times.decided_s);
             series_add(&took->series, times.took_s);
+            result = empty(&cell, &newcomer, i);
         }
     }
     end(&cell, &newcomer);

@@ -148,6 +148,8 @@ install_from() { # HOST
     sed -i "s|$dir/host-a/|$dir/$1/|" "$dir/brought-$1/holdfastd.ini"
     expect 0 "" "$holdfast" setup --from "$dir/brought-$1" --output "$dir/$1/holdfastd.ini"
     says "rm -r $dir/brought-$1"
+    says "holdfast --socket $dir/$1/state/agent.sock status" # it is no service
+    ! grep -q 'as whom the service runs' "$dir/err" || fail "$(cat "$dir/err")"
     [[ $(mode "$dir/$1/$1.key") == 600 ]] || fail "$1.key has mode $(mode "$dir/$1/$1.key")"
 }
 
@@ -285,6 +287,40 @@ in_service() {
     setpriv --reuid 4242 --regid 4242 --clear-groups "$dir/alone/holdfastd" \
         --config /etc/holdfast/holdfastd.ini --check-config
     ! setpriv --reuid 4242 --regid 4242 --clear-groups ls /etc/holdfast/certificates 2>/dev/null
+    in_terminal
+}
+# A person who answered the question has a running service. It is not started for a script, without
+# systemd, or in place of a running one, and a failure of systemctl is shown.
+in_terminal() {
+    local started=$dir/started
+    mkdir -p "$dir/path"
+    # shellcheck disable=SC2016 # expanded by the script
+    printf '#!/bin/sh\necho "$@" >>"$STARTED"\necho it says >&2\nexit "${FAILS:-0}"\n' \
+        >"$dir/path/systemctl"
+    chmod 755 "$dir/path/systemctl"
+    export STARTED=$started PATH=$dir/path:$PATH
+    mount -t tmpfs holdfast /run
+    in_terminal_once() {
+        rm -rf /etc/holdfast "$started"
+        printf '\n' | script -qec "$holdfast setup" /dev/null >"$dir/out" || fail "$(cat "$dir/out")"
+    }
+    in_terminal_once
+    says '  systemctl enable --now holdfastd'
+    [[ ! -e $started ]] || fail "it starts a service without systemd"
+    mkdir -p /run/systemd/system
+    in_terminal_once
+    says '  holdfast lock demo -- echo mine'
+    [[ $(<"$started") == 'enable --now holdfastd' ]] || fail "it has not started the service"
+    ! grep -q 'it says\|Next' "$dir/out" || fail "$(cat "$dir/out")"
+    FAILS=1 in_terminal_once
+    says 'it says'
+    says '  systemctl enable --now holdfastd'
+    printf '\n' | script -qec "$holdfast setup --force --users root" /dev/null >"$dir/out"
+    says '  systemctl restart holdfastd'
+    rm -rf /etc/holdfast
+    expect 0 "" "$holdfast" setup --one-host
+    says '  systemctl enable --now holdfastd'
+    [[ $(<"$started") == 'enable --now holdfastd' ]] || fail "it starts the service: $(<"$started")"
 }
 service() {
     local status=0
@@ -292,7 +328,7 @@ service() {
     cp -a /etc "$dir/etc"
     cp "$bin/holdfastd" "$dir/alone/"
     export dir holdfast
-    export -f in_service expect says fail
+    export -f in_service in_terminal expect says fail
     unshare --mount --propagation private bash -euo pipefail -c in_service || status=$?
     [[ $status == 0 || $status == 77 ]] || fail "as a service: exit status $status"
 }

@@ -68,13 +68,10 @@ static int check_config(char output[OUTPUT])
     return WEXITSTATUS(pclose(pipe));
 }
 
-START_TEST(an_unknown_user_is_admitted_once_it_is_made)
+/* Starts the agent on a host that knows alice, and no bob. */
+static void start_with_alice(void)
 {
     static char preload[256];
-    static char output[OUTPUT];
-    if (geteuid() != 0) {
-        return;
-    }
     snprintf(preload, sizeof(preload), "%s", binary_path("../tests/libholdfast_accounts.so"));
     agent_create(&agent, config);
     agent_admit_all(&agent);
@@ -83,6 +80,15 @@ START_TEST(an_unknown_user_is_admitted_once_it_is_made)
     write_names("alice 12001\n");
     agent.preload = preload;
     agent_start(&agent);
+}
+
+START_TEST(an_unknown_user_is_admitted_once_it_is_made)
+{
+    static char output[OUTPUT];
+    if (geteuid() != 0) {
+        return;
+    }
+    start_with_alice();
     ck_assert_uint_eq(agent_logged(&agent, "event=account_unknown"), 2);
     ck_assert_uint_eq(agent_logged(&agent, "event=account_unknown key=\"[agent] users\" name=bob"),
                       1);
@@ -108,6 +114,28 @@ START_TEST(an_unknown_user_is_admitted_once_it_is_made)
     ck_assert_uint_eq(agent_logged(&agent, "event=account_found"), 1);
     (void)ask("doctor", output);
     ck_assert_ptr_nonnull(strstr(output, "1 of the names in the configuration: [agent] admins: "));
+    agent_destroy(&agent);
+}
+END_TEST
+
+/* A user that was made just after a lookup, and was refused, is looked up again some seconds later,
+ * and not only when it is refused once more. */
+START_TEST(one_refusal_is_enough)
+{
+    if (geteuid() != 0) {
+        return;
+    }
+    start_with_alice();
+    ck_assert_int_eq(connect_as(BOB), HF_EACCES); /* asks for a lookup */
+    sleep_ms(500);
+    write_names("alice 12001\nbob 12002\n");
+    ck_assert_int_eq(connect_as(BOB), HF_EACCES); /* too early for a further lookup */
+    for (unsigned waited_ms = 0; agent_logged(&agent, "event=account_found") == 0;
+         waited_ms += 100) {
+        ck_assert_uint_lt(waited_ms, 30000); /* 5 s, and the agent's next upkeep */
+        sleep_ms(100);
+    }
+    ck_assert_int_eq(connect_as(BOB), 0);
     agent_destroy(&agent);
 }
 END_TEST
@@ -200,6 +228,7 @@ int main(void)
     TCase *tests = tcase_create("users");
     tcase_set_timeout(tests, 60);
     tcase_add_test(tests, an_unknown_user_is_admitted_once_it_is_made);
+    tcase_add_test(tests, one_refusal_is_enough);
     tcase_add_test(tests, the_process_that_looks_goes_when_all_is_found);
     tcase_add_test(tests, a_name_that_hangs_keeps_no_user_of_this_host_out);
     tcase_add_test(tests, a_wrong_answer_harms_nobody);

@@ -113,7 +113,8 @@ START_TEST(the_systems_agent_comes_first)
     expect_socket(dev_socket);
     const char *said = run("$BIN/holdfast status 2>&1");
     ck_assert_ptr_nonnull(strstr(said, "asking /run/user/holdfast/agent.sock, maybe of another "
-                                       "cell: the agent of /run/holdfast/agent.sock has ended\n"));
+                                       "cell: the agent of /run/holdfast/agent.sock does not "
+                                       "run\n"));
     ck_assert_ptr_nonnull(strstr(said, "cell dev"));
     hf_lock *other;
     ck_assert_int_eq(hf_open(client, "y", NULL, &other), HF_ENOAGENT);
@@ -129,6 +130,22 @@ START_TEST(the_systems_agent_comes_first)
     said = run("$BIN/holdfast lock --no-wait x true 2>&1");
     REQUIRE(strstr(said, ": /run/holdfast/agent.sock (the default): ") != NULL, "%s", said);
     ck_assert_int_eq(kill(agent.pid, SIGCONT), 0);
+
+    /* The system's agent was stopped in an orderly way, so its socket is gone. Its configuration
+     * says that this host has such an agent. */
+    agent_stop(&agent);
+    ck_assert_int_ne(access(system_socket, F_OK), 0);
+    const bool own_etc = mount("holdfast", "/etc", "tmpfs", 0, "mode=0755") == 0;
+    REQUIRE(own_etc && mkdir("/etc/holdfast", 0755) == 0, "%s", strerror(errno));
+    ck_assert_ptr_null(strstr(run("$BIN/holdfast status 2>&1"), "maybe of another cell"));
+    ck_assert_int_eq(mknod("/etc/holdfast/holdfastd.ini", S_IFREG | 0644, 0), 0);
+    said = run("$BIN/holdfast status 2>&1");
+    REQUIRE(strstr(said,
+                   "asking /run/user/holdfast/agent.sock, maybe of another cell: the agent of "
+                   "/run/holdfast/agent.sock does not run\n") != NULL,
+            "%s", said);
+    ck_assert_int_eq(umount("/etc"), 0);
+    agent_start(&agent);
 
     end(dev, SIGTERM);
     agent_kill(&agent);
@@ -165,6 +182,39 @@ START_TEST(the_first_step)
         REQUIRE(strstr(said, "holdfast setup") == NULL, "%s", said);
         REQUIRE(strstr(said, "start it (systemctl start holdfastd") != NULL, "%s", said);
     }
+
+    /* With a wrong configuration the service does not start, and the doctor says why. */
+    const char *said = run("$BIN/holdfast doctor 2>&1");
+    REQUIRE(strstr(said, "error  config       holdfastd: /etc/holdfast/holdfastd.ini") != NULL,
+            "%s", said);
+    run("printf '[agent]\nname = a\ncell = b\n' >/etc/holdfast/holdfastd.ini");
+    said = run("$BIN/holdfast doctor 2>&1");
+    REQUIRE(strstr(said, "ok     config       holdfastd accepts /etc/holdfast/holdfastd.ini") !=
+                NULL,
+            "%s", said);
+    REQUIRE(strstr(run("$BIN/holdfast doctor -s /run/other 2>&1"), " config ") == NULL, "config");
+}
+END_TEST
+
+/* A user whom the agent refuses reads what to do. */
+START_TEST(a_user_who_is_refused)
+{
+    if (geteuid() != 0) {
+        return;
+    }
+    struct agent_process agent;
+    agent_create(&agent, "[agent]\nname = host-a\ncell = home\nstate_dir = %D/state\n"
+                         "socket = %D/agent.sock\nusers = daemon\n");
+    agent_admit_all(&agent);
+    agent_start(&agent);
+    setenv("BIN", getenv("HOLDFAST_BIN_DIR"), 1);
+    setenv("HOLDFAST_SOCKET", agent.socket, 1);
+    const char *said = run(
+        "setpriv --reuid=65534 --clear-groups $BIN/holdfast lock x true 2>&1; echo $?");
+    REQUIRE(strstr(said, "; name this user in `users` of that configuration, or ask `holdfast "
+                         "doctor` why\n77\n") != NULL,
+            "%s", said);
+    agent_destroy(&agent);
 }
 END_TEST
 
@@ -174,5 +224,6 @@ int main(void)
     tcase_set_timeout(tests, 120);
     tcase_add_test(tests, the_systems_agent_comes_first);
     tcase_add_test(tests, the_first_step);
+    tcase_add_test(tests, a_user_who_is_refused);
     return suite_main("which_agent", tests);
 }

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Checks the models with spin: of the lock word (lockword.pml), and of the cell: a session's end
 # (cell/session.pml), one lock's register (cell/grants.pml), and changes of the voters
-# (cell/members_*.pml; the code does not change voters yet).
+# (cell/members_*.pml).
 #
 #   run.sh check NAME    checks that the configuration NAME (below) keeps every promise
 #   run.sh mutant NAME   checks that spin finds the broken rule of mutants/NAME

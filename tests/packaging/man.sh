@@ -48,14 +48,24 @@ for command in $commands; do
         complain "holdfast(1) does not name holdfast-$command(1)"
 done
 
-# Each call that the library exports has a page, which contains its prototype.
+sed -n 's/^ *\(hf_[a-z_]*\);$/\1/p' "$source/libclient/holdfast.map" >"$work/calls"
+# Each call that the library exports has a page. It contains the prototype, explains each error in
+# words, and leads to the pages of the calls that it names.
 calls=0
 while read -r call; do
     calls=$((calls + 1))
     [[ -s $pages/man3/$call.3 ]] || { complain "there is no page $call.3"; continue; }
     grep -q "$call(" <(shown "$pages/man3/$call.3") || complain "$call.3 has no prototype"
     grep -q "$call(3)" <(shown "$pages/man3/libholdfast.3") || complain "libholdfast(3) lacks $call"
-done < <(sed -n 's/^ *\(hf_[a-z_]*\);$/\1/p' "$source/libclient/holdfast.map")
+    shown "$pages/man3/$call.3" >"$work/shown"
+    ! grep -oE 'HF_E[A-Z]+ = -[0-9]+,' <(sed 's/ TYPES .*//' "$work/shown") ||
+        complain "^ $call.3 explains an error by its number"
+    while read -r other; do
+        grep -qE "SEE ALSO.* $other\(3\)|NAME [a-z_, ]*\b$other .*SYNOPSIS" "$work/shown" ||
+            complain "$call.3 does not lead to $other(3)"
+    done < <(sed 's/.* DESCRIPTION //; s/ \(ERRORS\|TYPES\|SEE ALSO\) .*//' "$work/shown" |
+        grep -oE '\bhf_[a-z_]+' | sort -u | grep -xFf "$work/calls" | grep -vx "$call")
+done <"$work/calls"
 ((calls >= 20)) || complain "libclient/holdfast.map names only $calls calls"
 
 # Each key of the configuration is in its page.

@@ -63,6 +63,10 @@ START_TEST(all_is_well)
     ck_assert_ptr_nonnull(strstr(ran.out, "voters       3 of 3 answer"));
     ck_assert_ptr_nonnull(strstr(ran.out, "dev 86, b 85, c 85"));
     ck_assert_ptr_nonnull(strstr(ran.out, "b: its clock against this one: -20 to +30 ppm"));
+    ck_assert_ptr_nonnull(strstr(ran.out, "the regions have all their 64 MiB; 512 MiB are free"));
+    run_doctor("voters=uuu,shm_size=167936,shm_used=167936", "", &ran); /* profile = small */
+    ck_assert_int_eq(ran.status, 0);
+    ck_assert_ptr_nonnull(strstr(ran.out, "the regions have all their 164 KiB; 512 MiB are free"));
     run_doctor("voters=uuu", "--json", &ran);
     ck_assert_int_eq(ran.status, 0);
     ck_assert_ptr_eq(strstr(ran.out, "{\"agent\":\"dev\",\"level\":\"ok\",\"findings\":[{"),

@@ -306,6 +306,8 @@ START_TEST(test_show)
     ck_assert_ptr_nonnull(strstr(ran.out, "since 20"));
     ck_assert(strstr(ran.out, "waiter 1 ") < strstr(ran.out, "waiter 2 "));
     ck_assert_ptr_null(strchr(ran.out, '\x1b'));
+    run_command("", "show many", &ran); /* closed by a loss, or by a break */
+    ck_assert_ptr_nonnull(strstr(ran.out, "closed       for 2.5 s more (lock-delay)\n"));
     run_command("", "show -- -other", &ran);
     ck_assert_int_eq(ran.status, 77);
     ck_assert_ptr_nonnull(strstr(ran.log, "show -other\n"));
@@ -340,7 +342,9 @@ START_TEST(test_names_the_place)
         ck_assert_msg(strstr(ran.err, line) != NULL, "%s", ran.err);
     }
     run_command("connect=-10", "status", &ran);
-    ck_assert_ptr_nonnull(strstr(ran.err, " (from HOLDFAST_SOCKET): fake error -10\n"));
+    ck_assert_ptr_nonnull(strstr(ran.err, " (from HOLDFAST_SOCKET): fake error -10; name this user "
+                                          "in `users` of that configuration, or ask `holdfast "
+                                          "doctor` why\n"));
     run_command("connect=-9", "status -s /nowhere/given.sock", &ran);
     ck_assert_ptr_nonnull(strstr(ran.err, ": /nowhere/given.sock (from --socket): "));
     setenv("HOLDFAST_SOCKET", "", 1);

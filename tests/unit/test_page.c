@@ -172,8 +172,26 @@ START_TEST(locks_are_shown_as_far_as_the_configuration_allows)
     ck_assert(!has("report --all"));
     ck_assert(has("<dt>held</dt><dd>4</dd>"));
     ck_assert(has("the key <code>show</code> of [http]"));
-    sample_page(PAGE_SAMPLE_EMPTY);
-    ck_assert(has("No process holds a lock or waits for one."));
+}
+END_TEST
+
+/* An agent without a majority does not know what other hosts hold, and does not claim to. */
+START_TEST(an_agent_that_may_be_cut_off_does_not_call_locks_free)
+{
+    sample_page(PAGE_SAMPLE_WELL);
+    ck_assert(!has("that this agent does not know"));
+    sample.census.kept = 0;
+    write_page();
+    ck_assert(has("<p>No process holds a lock or waits for one."));
+    sample.metrics.session = RENEWAL_JEOPARDY;
+    write_page();
+    ck_assert(!has("No process holds a lock"));
+    ck_assert(has("This agent knows of no process that holds a lock or waits for one."));
+    ck_assert(has("other hosts may hold locks that this agent does not know"));
+    sample.page.agents_total = 1;
+    write_page();
+    ck_assert(has("<p>No process holds a lock or waits for one."));
+    ck_assert(!has("that this agent does not know"));
 }
 END_TEST
 
@@ -489,6 +507,7 @@ int main(void)
     tcase_add_test(tests, the_judgement_has_a_word_a_shape_and_its_reasons);
     tcase_add_test(tests, the_session_has_its_state);
     tcase_add_test(tests, locks_are_shown_as_far_as_the_configuration_allows);
+    tcase_add_test(tests, an_agent_that_may_be_cut_off_does_not_call_locks_free);
     tcase_add_test(tests, more_hosts_of_a_lock_are_not_kept_secret);
     tcase_add_test(tests, agents_have_a_state_and_a_link_if_their_page_is_known);
     tcase_add_test(tests, what_comes_from_outside_adds_nothing_to_the_page);

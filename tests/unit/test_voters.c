@@ -28,7 +28,7 @@ static void teardown(void)
 static void choose(uint32_t node, const struct message_voters *voters)
 {
     struct message told = rig_message(rig, node, MESSAGE_VOTERS);
-    told.from = rig_name(RIG_NODES - 1);
+    told.from = rig_name(node == 0 ? 1 : 0);
     told.as.told.voters = *voters;
     rig_give(rig, node, &told);
     ck_assert_uint_eq(rig_number(rig, node), voters->number);
@@ -224,6 +224,34 @@ START_TEST(lower_and_foreign_records_are_refused)
 }
 END_TEST
 
+/* An agent that is no voter cannot replace the voters, unless the configuration names it. */
+START_TEST(observers_are_not_believed)
+{
+    begin(3, 7);
+    struct message_voters next = rig_next(rig, 0, MESSAGE_MEMBER_MOVE, 1);
+    struct message told = rig_message(rig, 5, MESSAGE_VOTERS);
+    told.number = 2;
+    told.digest = message_voters_digest(&next);
+    told.as.told.voters = next;
+    rig_give(rig, 0, &told);
+    ck_assert_uint_eq(rig_number(rig, 0), 1);
+    /* what it says makes this voter ask a voter */
+    struct message hello = rig_message(rig, 5, MESSAGE_HELLO);
+    hello.number = 2;
+    hello.as.hello.rules.voter_count = 1;
+    hello.as.hello.rules.voters[0] = rig_name(5);
+    memset(rig->nodes[0].kinds, 0, sizeof(rig->nodes[0].kinds));
+    rig_give(rig, 0, &hello);
+    ck_assert_uint_eq(rig->nodes[0].kinds[MESSAGE_ASK_VOTERS], 1);
+    ck_assert_uint_eq(rig_number(rig, 0), 1);
+    rig_kill(rig, 0);
+    rig->trusts = 5;
+    rig_start(rig, 0);
+    rig_give(rig, 0, &told);
+    ck_assert_uint_eq(rig_number(rig, 0), 2);
+}
+END_TEST
+
 /* A voter whose store is empty hears of the record, and begins no new cell. */
 START_TEST(empty_stores_begin_nothing)
 {
@@ -396,7 +424,7 @@ START_TEST(a_removal_needs_those_that_stay)
     ck_assert_uint_eq(rig_number(rig, 0), 1);
     ck_assert_uint_ne(rig->nodes[2].disk.change.accepted, 0);
     rig->nodes[1].cut = false;
-    rig_run(rig, 6000);
+    rig_run(rig, 10000);
     expect_voters(3, 2);
 }
 END_TEST
@@ -570,6 +598,90 @@ START_TEST(complete_after_a_ttl)
 }
 END_TEST
 
+/* m14: the ttl runs from when a majority of the number before goes by the new one, not from the
+ * choice. */
+START_TEST(the_ttl_runs_from_when_a_majority_knows)
+{
+    begin(3, 32);
+    rig->no_voters = true;
+    while (rig_number(rig, 0) == 1) {
+        struct message member = rig_message(rig, ASKER, MESSAGE_MEMBER);
+        member.as.member = (struct message_member_asked){.agent = member.from,
+                                                         .request_id = 5000,
+                                                         .act = MESSAGE_MEMBER_REMOVE,
+                                                         .voter = rig_name(2)};
+        rig_give(rig, 0, &member);
+        rig_run(rig, 1);
+    }
+    rig_run(rig, 3 * RIG_TTL_MS);
+    ck_assert_uint_eq(rig_number(rig, 1), 1);
+    int64_t since_ns = rig->now_ns;
+    rig->no_voters = false;
+    while (!quorum_voters(rig->nodes[0].quorum)->complete) {
+        rig_run(rig, 10);
+        ck_assert_int_lt(rig->now_ns - since_ns, 20000 * RIG_MS);
+    }
+    ck_assert_int_gt(rig->now_ns - since_ns, RIG_TTL_MS * 11 / 10 * RIG_MS);
+}
+END_TEST
+
+/* m8: a number is not complete before what a majority held is at a majority of the new voters. m9:
+ * every partition was prepared anew. */
+START_TEST(complete_when_all_is_stored)
+{
+    uint64_t before[MESSAGE_PARTITIONS];
+    begin(3, 33);
+    for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
+        before[p] = rig->nodes[0].disk.promised[p];
+    }
+    rig->no_probes = true;
+    ck_assert_int_eq(change(0, MESSAGE_MEMBER_MOVE, 1, MESSAGE_CHANGE_CHOSEN).stage,
+                     MESSAGE_CHANGE_CHOSEN);
+    rig_run(rig, 8000);
+    for (uint32_t i = 0; i < 3; i++) {
+        ck_assert_uint_eq(rig_number(rig, i), 2);
+        ck_assert(!quorum_voters(rig->nodes[i].quorum)->complete);
+    }
+    ck_assert_uint_eq(coordinated(7), MESSAGE_PARTITIONS);
+    for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
+        ck_assert_uint_gt(rig->nodes[0].disk.promised[p], before[p]);
+    }
+    rig->no_probes = false;
+    rig_run(rig, 8000);
+    expect_voters(7, 2);
+}
+END_TEST
+
+/* m16: a promise under another number is not counted, whichever ballot it is for. */
+START_TEST(votes_of_another_number_are_not_counted)
+{
+    struct quorum_survey survey;
+    begin(3, 34);
+    uint64_t digest = message_voters_digest(quorum_voters(rig->nodes[0].quorum));
+    struct message_voters next = rig_next(rig, 0, MESSAGE_MEMBER_MOVE, 1);
+    rig->nodes[1].cut = true;
+    rig->nodes[2].cut = true;
+    choose(0, &next);
+    rig_run(rig, 300);
+    quorum_survey(rig->nodes[0].quorum, &survey);
+    ck_assert_uint_eq(survey.partitions, 0);
+    for (uint32_t round = 0; round < 2; round++) {
+        const struct message *prepare = &rig->nodes[0].sent[MESSAGE_PREPARE];
+        for (uint32_t i = 1; i < 3; i++) {
+            struct message promise = rig_message(rig, 0, MESSAGE_PROMISE);
+            promise.from = rig_name(i);
+            promise.number = round == 0 ? 1 : 2;
+            promise.digest = round == 0 ? digest : message_voters_digest(&next);
+            promise.as.promise.ballot = prepare->as.prepare.ballot;
+            promise.as.promise.promised = prepare->as.prepare.partitions;
+            rig_give(rig, 0, &promise);
+        }
+        quorum_survey(rig->nodes[0].quorum, &survey);
+        ck_assert_uint_eq(survey.partitions != 0, round == 1);
+    }
+}
+END_TEST
+
 /* A mark that only one voter has is no majority's and settles; one that two of four have is pushed
  * until three have it. */
 START_TEST(marks_are_settled)
@@ -606,6 +718,7 @@ int main(void)
     tcase_add_test(tests, other_numbers_do_not_count);
     tcase_add_test(tests, renewals_are_of_a_number);
     tcase_add_test(tests, lower_and_foreign_records_are_refused);
+    tcase_add_test(tests, observers_are_not_believed);
     tcase_add_test(tests, empty_stores_begin_nothing);
     tcase_add_test(tests, a_move_takes_a_number);
     tcase_add_test(tests, voters_come_and_go);
@@ -617,6 +730,9 @@ int main(void)
     tcase_add_test(tests, rivals);
     tcase_add_test(tests, a_record_that_was_read_goes_on);
     tcase_add_test(tests, complete_after_a_ttl);
+    tcase_add_test(tests, the_ttl_runs_from_when_a_majority_knows);
+    tcase_add_test(tests, complete_when_all_is_stored);
+    tcase_add_test(tests, votes_of_another_number_are_not_counted);
     tcase_add_test(tests, marks_are_settled);
     suite_add_tcase(suite, tests);
     return suite_run(suite);

@@ -193,6 +193,14 @@ static void send(struct rig *rig, uint32_t from, uint32_t to, const struct messa
     struct rig_node *at = &rig->nodes[from];
     struct rig_packet *packet = &rig->packets[rig->packet_count];
     at->kinds[message->kind]++;
+    message_copy(&at->sent[message->kind], message);
+    if (rig->no_voters && message->kind == MESSAGE_VOTERS) {
+        return;
+    }
+    if (rig->no_probes && message->kind == MESSAGE_SYNC &&
+        message->as.sync.after == MESSAGE_SYNC_PROBE && message->as.sync.partition == 200) {
+        return;
+    }
     if (at->cut || rig->nodes[to].cut || rig->packet_count == RIG_PACKETS) {
         return;
     }
@@ -289,6 +297,10 @@ void rig_start(struct rig *rig, uint32_t node)
         .session_ttl_ns = RIG_TTL_MS * RIG_MS,
         .max_drift_percent = 10,
     };
+    if (rig->trusts != 0) {
+        config.trusted_count = 1;
+        config.trusted[0] = rig_name(rig->trusts);
+    }
     for (uint32_t i = 0; i < rig->voters; i++) {
         config.voters[i] = rig_name(i);
         memcpy(config.addresses[i], "tcp://", 6);

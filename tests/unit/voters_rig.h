@@ -8,7 +8,7 @@
 
 #include "core/quorum.h"
 
-enum { RIG_NODES = 8, RIG_ROWS = 64, RIG_PACKETS = 8192, RIG_TTL_MS = 2000 };
+enum { RIG_NODES = 8, RIG_ROWS = 64, RIG_PACKETS = 8192, RIG_TTL_MS = 4000 };
 #define RIG_MS INT64_C(1000000)
 
 struct rig_disk {
@@ -34,9 +34,11 @@ struct rig_node {
     void *names_memory;
     struct actions actions;
     struct rig_disk disk;
-    bool cut;                             /* no message reaches it or leaves it */
-    bool older;                           /* it speaks version 4 of the wire */
-    uint32_t kinds[MESSAGE_KIND_END];     /* how many messages of each kind it sent to others */
+    bool cut;                         /* no message reaches it or leaves it */
+    bool older;                       /* it speaks version 4 of the wire */
+    uint32_t kinds[MESSAGE_KIND_END]; /* how many messages of each kind it sent to others */
+    struct message
+        sent[MESSAGE_KIND_END];           /* the last message of each kind that it sent to others */
     struct message got[MESSAGE_KIND_END]; /* the last message of each kind for its host */
     struct quorum_voters go_by;           /* of the last ACTION_VOTERS; number 0: none came */
 };
@@ -49,6 +51,9 @@ struct rig_packet {
 
 struct rig {
     uint32_t voters; /* nodes 0 to voters - 1 are the voters of number 1 */
+    bool no_probes;  /* comparisons of the registers of partition 200 are lost */
+    bool no_voters;  /* VOTERS are lost */
+    uint32_t trusts; /* a node that is named in the configuration, besides; 0: none */
     uint64_t random;
     int64_t now_ns;
     struct rig_node nodes[RIG_NODES];

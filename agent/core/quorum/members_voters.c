@@ -265,6 +265,32 @@ static void ask(struct quorum *quorum, uint32_t agent)
         quorum->members->voters.number;
 }
 
+/* Returns whether a newer record is believed from that agent. An agent that is no voter could
+ * otherwise replace the cell's voters. */
+static bool is_trusted(const struct quorum *quorum, const struct message *message)
+{
+    const struct quorum_config *config = quorum->config;
+    uint32_t voter = 0;
+    bool is = agents_voter(quorum, message, &voter);
+    for (uint32_t i = 0; i < config->trusted_count && i < MESSAGE_VOTERS_MAX; i++) {
+        is = is || memcmp(&config->trusted[i], &message->from, sizeof(message->from)) == 0;
+    }
+    return is;
+}
+
+/* Asks for the record of a higher number that the message names. If the sender would not be
+ * believed, asks a voter of the present record. */
+static void ask_about(struct quorum *quorum, const struct message *message, uint32_t agent)
+{
+    uint32_t count = quorum->config->voter_count;
+    uint32_t voter = (uint32_t)(step_random(quorum) % count);
+    if (!is_trusted(quorum, message)) {
+        agent = agents_of_voter(quorum,
+                                voter == quorum->config->self ? (voter + 1) % count : voter);
+    }
+    ask(quorum, agent);
+}
+
 /* Finds the sender. An agent that announces itself gets an entry in the table. */
 static bool find_sender(struct quorum *quorum, const struct message *message, uint32_t *agent)
 {
@@ -291,7 +317,7 @@ void members_compare(struct quorum *quorum, const struct message *message)
     if (message->number < members->voters.number) {
         tell(quorum, agent);
     } else {
-        ask(quorum, agent);
+        ask_about(quorum, message, agent);
     }
 }
 
@@ -335,6 +361,9 @@ void members_told(struct quorum *quorum, const struct message *message)
 {
     const struct message_voters *voters = &message->as.told.voters;
     struct members *members = quorum->members;
+    if (!is_trusted(quorum, message)) {
+        return;
+    }
     if (voters->number == members->voters.number) {
         if (voters->complete && !members->voters.complete &&
             message_voters_digest(voters) == members->voters_digest) {

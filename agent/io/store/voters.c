@@ -13,12 +13,10 @@
  * From the second record on the store is of format STORE_FORMAT_CHANGED, so that an older release
  * does not start with it: that release would go by the voters of the configuration.
  */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "private.h"
 #include "proto/check.h"
@@ -255,23 +253,15 @@ bool store_retire(struct store *store, struct store_meta *meta)
                                   "DELETE FROM checkpoint; DELETE FROM member; DELETE FROM seen;"
                                   "DELETE FROM meta WHERE key = 'change';"
                                   "UPDATE meta SET value = 0 WHERE key IN ('round', 'rejoin');";
-    char text[STORE_ID_TEXT];
-    uint64_t id[2];
     uint64_t commit = 0;
-    if (getrandom(id, sizeof(id), 0) != (ssize_t)sizeof(id)) {
-        return store_fail(store, "no random number for the store id: %s", strerror(errno));
-    }
-    store_id_to_text(id, text);
     if (!store_begin(store)) {
         return false;
     }
     store->deleted = true;
-    store->failed = !store_run(store, emptied, "cannot be emptied") ||
-                    !put_text(store, "store_id", text, STORE_ID_TEXT - 1);
+    store->failed = !store_run(store, emptied, "cannot be emptied");
     if (!store_commit(store, &commit)) {
         return false;
     }
-    memcpy(meta->store_id, id, sizeof(meta->store_id));
     meta->round = 0;
     meta->rejoin = false;
     meta->commit = commit;

@@ -1,6 +1,6 @@
 /*
- * Changing the voters, one at a time: a lock's register while the voters change. This is a model of
- * a design in preparation. The code keeps the voters that a cell began with.
+ * Changing the voters, one at a time: a lock's register while the voters change (docs/PROTOCOL.md,
+ * "Changing the voters"; agent/core/quorum/change.c, members_voters.c).
  *
  * Number 1 is {0, 1, 2}, number 2 adds voter 3, number 3 removes voter 2. members_record.pml models
  * how the record of a number is decided. Here a number is chosen in one step, as early as it may

@@ -1,6 +1,6 @@
 /*
- * Changing the voters, one at a time: how the record of the voters is decided. This is a model of a
- * design in preparation. The code keeps the voters that a cell began with.
+ * Changing the voters, one at a time: how the record of the voters is decided (docs/PROTOCOL.md,
+ * "Changing the voters"; agent/core/quorum/change.c).
  *
  * A number (1, 2, 3) has one record, a set of voters. Here number 1 is {0, 1, 2}. Number 2 adds
  * voter 3, and number 3 removes voter 2; or the other operator's record is chosen: number 2 without

@@ -1,6 +1,6 @@
 /*
- * Changing the voters, one at a time: a session's lease and its end while the voters change. This
- * is a model of a design in preparation. The code keeps the voters that a cell began with.
+ * Changing the voters, one at a time: a session's lease and its end while the voters change
+ * (docs/PROTOCOL.md, "Changing the voters"; agent/core/quorum/sessions.c, change.c).
  *
  * Time, clocks and leases are as in session.pml. Numbers are as in members_lock.pml: with 4 voters
  * {0, 1, 2}, {0, 1, 2, 3}, {0, 1, 3}; with -DFIVE two of five are removed one after the other.

@@ -78,6 +78,10 @@ struct quorum_config {
     /* Where each voter listens; "": not known. They are for the record of number 2: until then each
      * agent goes by the addresses of its own configuration. */
     char addresses[MESSAGE_VOTERS_MAX][MESSAGE_ADDRESS_MAX];
+    /* The voters in the configuration, which may differ from those of the record of voters. A newer
+     * record is believed from them, and from the voters of the present record. */
+    uint32_t trusted_count;
+    struct message_agent trusted[MESSAGE_VOTERS_MAX];
     /* The numbers of the voters in their ballots. No two voters that the cell ever had share one.
      * 0: the voter has been there from the beginning, and its number is its index + 1. */
     uint16_t ballot_ids[MESSAGE_VOTERS_MAX];

@@ -244,9 +244,15 @@ bool store_change_of_voters(struct store *store, struct quorum_change *change, b
 /* Finds out whether the store has rows of a quorum core: its agent is a voter, was one, or learned
  * to become one. Returns false on an error. */
 bool store_has_voted(struct store *store, bool *voted) __attribute__((warn_unused_result));
-/* Empties the store of a voter that was removed: deletes all rows of a quorum core, and draws a new
- * store id, in one commit. So the agent may become a voter again, like any other. Updates *meta.
- * Nobody needs those rows any more once the record that removed the voter is complete. */
+/*
+ * Empties the store of a voter that was removed: deletes all rows of a quorum core, in one commit.
+ * So the agent may become a voter again, like any other. Updates *meta.
+ *
+ * Nobody needs those rows any more once the record that removed the voter is complete: then no
+ * majority counts votes under an earlier number, and a promise is kept towards nobody. The store
+ * keeps its id, under which the voters know the session of this host, and its commit numbers. Votes
+ * of before are not taken for later ones, because each names its number.
+ */
 bool store_retire(struct store *store, struct store_meta *meta) __attribute__((warn_unused_result));
 /* Writes the record of voters. Called within a batch. */
 bool store_put_voters(struct store *store, const struct message_voters *voters)
