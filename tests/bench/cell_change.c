@@ -19,6 +19,7 @@ enum { NEWCOMER = CELL_HOSTS, REPLACED = CELL_HOSTS - 1 };
 
 static const int64_t warm_up_ns = INT64_C(500000000);
 static const int64_t window_ns = INT64_C(3000000000);
+static const int64_t settle_ns = INT64_C(2000000000);
 static const int64_t second_ns = INT64_C(1000000000);
 
 /* The times of one replacement, in s. */
@@ -108,6 +109,7 @@ static int replace_once(struct cell *cell, uint32_t round, struct load_window *q
  * again. */
 static int empty(struct cell *cell, struct agent *newcomer, uint32_t round)
 {
+    pause_ns(settle_ns); /* until it has stored that its removal is complete */
     if (round % 2 != 0) {
         agent_end(newcomer);
         return launch_newcomer(cell, newcomer);

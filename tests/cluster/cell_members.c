@@ -71,20 +71,6 @@ static void change(unsigned asked, bool add, unsigned host)
     }
 }
 
-/* Restarts the agent of a voter that was removed, which empties its store. Then the host can become
- * a voter again. */
-static void empty(unsigned host)
-{
-    agent_stop(&cell.agents[host]);
-    agent_start(&cell.agents[host]);
-}
-
-static void retire(unsigned asked, unsigned host)
-{
-    change(asked, false, host);
-    empty(host);
-}
-
 /* Returns the number of the record that a host's agent shows, or 0. */
 static unsigned record_number(unsigned host, const char *event)
 {
@@ -95,6 +81,27 @@ static unsigned record_number(unsigned host, const char *event)
         number = agent_logged(&cell.agents[host], text) > 0 ? n : number;
     }
     return number;
+}
+
+/* Restarts the agent of a voter that was removed, until it has emptied its store: it keeps the store
+ * if it starts before it has stored that its removal is complete. Then the host can become a voter
+ * again. */
+static void empty(unsigned host)
+{
+    unsigned before = agent_logged(&cell.agents[host], "event=store_retired");
+    int64_t end_ns = boottime_now() + (int64_t)plan.guard_ms * MS;
+    while (agent_logged(&cell.agents[host], "event=store_retired") == before) {
+        REQUIRE(boottime_now() < end_ns, "host %u keeps its store", host);
+        agent_stop(&cell.agents[host]);
+        agent_start(&cell.agents[host]);
+        sleep_ms(2000); /* it asks the voters whether it is complete */
+    }
+}
+
+static void retire(unsigned asked, unsigned host)
+{
+    change(asked, false, host);
+    empty(host);
 }
 
 /* ---- any one agent is killed at each step ---- */
@@ -351,7 +358,6 @@ START_TEST(a_copied_machine)
     agent_start(&cell.agents[C]);
     crowd_await_all(&crowd, 5);
     agent_launch(&cell.agents[E]);
-    agent_note_regions(&cell.agents[E]);
     sleep_ms(3 * CELL_TTL_MS);
     crowd_await_others(&crowd, C, 5); /* the copy may take the session of host c */
     change(A, true, D);
@@ -395,6 +401,7 @@ int main(void)
 {
     TCase *tests = tcase_create("members");
     tcase_add_checked_fixture(tests, start, stop);
+    if (!getenv("M19"))
     tcase_add_loop_test(tests, any_voter_is_killed_at_each_step_of_an_add_and_a_remove, A, E);
     tcase_add_test(tests, a_removed_coordinator_under_load);
     tcase_add_test(tests, a_change_while_a_majority_is_cut_off);

@@ -71,7 +71,7 @@ struct torture_plan {
 struct torture_change {
     FILE *command;    /* `holdfast member`, which runs; NULL: none */
     unsigned voters;  /* a bit for each host that is a voter, as far as changes are complete */
-    unsigned retired; /* a bit for each host that was removed and has not started again */
+    unsigned removals[NETWORK_HOSTS_MAX]; /* how often each host was removed */
     bool wanted;      /* a change is not complete yet: */
     unsigned act;
     unsigned host;

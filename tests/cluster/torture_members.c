@@ -9,7 +9,7 @@
 
 enum act { ADD, REMOVE, MOVE };
 
-enum { VOTERS_MIN = 2, WAIT_S = 5, COMPLETE_MS = 60000 };
+enum { VOTERS_MIN = 3, WAIT_S = 5, COMPLETE_MS = 60000 };
 
 static const char *const words[] = {[ADD] = "add", [REMOVE] = "remove", [MOVE] = "move"};
 
@@ -27,11 +27,8 @@ static void draw(struct torture *torture)
     if (!is_voter(torture, change->host)) {
         change->act = ADD;
     } else {
+        /* a voter that moves is away, so the others must be a majority */
         change->act = count <= VOTERS_MIN || torture_draw(torture, 3) == 0 ? MOVE : REMOVE;
-    }
-    if (change->act == ADD && change->retired >> change->host & 1) {
-        torture_restart(torture, change->host); /* empties its store */
-        change->retired &= ~(1U << change->host);
     }
     if (change->act == MOVE) {
         cell_move(&torture->cell, change->host, torture->cell.ports[change->host] + 1);
@@ -40,10 +37,25 @@ static void draw(struct torture *torture)
     change->wanted = true;
 }
 
+/* Restarts a voter that was removed, until it has emptied its store: it does not do so before it
+ * knows that its removal is complete. */
+static void empty(struct torture *torture, unsigned host)
+{
+    struct torture_change *change = &torture->change;
+    const struct agent_process *agent = &torture->cell.agents[host];
+    bool emptied = agent_logged(agent, "event=store_retired") >= change->removals[host];
+    if (!emptied) {
+        torture_restart(torture, host);
+    }
+}
+
 /* Asks a host's agent for the change that is wanted. */
 static void ask(struct torture *torture, unsigned asked)
 {
     struct torture_change *change = &torture->change;
+    if (change->act == ADD) {
+        empty(torture, change->host);
+    }
     torture_tell(torture, "host %u is asked: %s host %u", asked, words[change->act], change->host);
     change->command = member_begin(&torture->cell.agents[asked], "%s host-%c %s --wait %ds",
                                    words[change->act], 'a' + (int)change->host,
@@ -68,7 +80,7 @@ static void hear(struct torture *torture)
     change->done++;
     if (change->act == REMOVE) {
         change->voters &= ~host;
-        change->retired |= host;
+        change->removals[change->host]++;
     } else {
         change->voters |= host;
     }
