@@ -69,10 +69,10 @@ struct torture_plan {
 
 /* The changes of the voters: one at a time, each asked for until it is complete. */
 struct torture_change {
-    FILE *command;    /* `holdfast member`, which runs; NULL: none */
-    unsigned voters;  /* a bit for each host that is a voter, as far as changes are complete */
+    FILE *command;   /* `holdfast member`, which runs; NULL: none */
+    unsigned voters; /* a bit for each host that is a voter, as far as changes are complete */
     unsigned removals[NETWORK_HOSTS_MAX]; /* how often each host was removed */
-    bool wanted;      /* a change is not complete yet: */
+    bool wanted;                          /* a change is not complete yet: */
     unsigned act;
     unsigned host;
     unsigned done; /* the number of changes that are complete */

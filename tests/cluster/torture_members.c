@@ -1,6 +1,7 @@
 /*
- * See torture.h: the voters change. One change is under way at a time. If its command fails, because
- * of another fault, the same change is asked for again on another host, as an operator would do.
+ * See torture.h: the voters change. One change is under way at a time. If its command fails,
+ * because of another fault, the same change is asked for again on another host, as an operator
+ * would do.
  */
 #include "torture.h"
 
@@ -57,12 +58,10 @@ static void ask(struct torture *torture, unsigned asked)
         empty(torture, change->host);
     }
     torture_tell(torture, "host %u is asked: %s host %u", asked, words[change->act], change->host);
-    change->command = member_begin(&torture->cell.agents[asked], "%s host-%c %s --wait %ds",
-                                   words[change->act], 'a' + (int)change->host,
-                                   change->act == REMOVE ? ""
-                                                         : cell_address(&torture->cell,
-                                                                        change->host),
-                                   WAIT_S);
+    change->command = member_begin(
+        &torture->cell.agents[asked], "%s host-%c %s --wait %ds", words[change->act],
+        'a' + (int)change->host,
+        change->act == REMOVE ? "" : cell_address(&torture->cell, change->host), WAIT_S);
 }
 
 /* Waits for the command's end, and notes what it reports. */
