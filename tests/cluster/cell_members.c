@@ -84,8 +84,8 @@ static unsigned record_number(unsigned host, const char *event)
 }
 
 /* Restarts the agent of a voter that was removed, until it has emptied its store. It keeps the
- * store if it starts before it has stored that its removal is complete. Afterwards the host can become a
- * voter again. */
+ * store if it starts before it has stored that its removal is complete. Afterwards the host can
+ * become a voter again. */
 static void empty(unsigned host)
 {
     unsigned before = agent_logged(&cell.agents[host], "event=store_retired");
