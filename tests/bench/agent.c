@@ -247,8 +247,7 @@ int agent_wakeups(const struct agent *agent, uint64_t *out)
     return 0;
 }
 
-/* Returns the path of the holdfastd in this program's folder. */
-static int daemon_path(char *path, size_t size)
+int agent_program(const char *name, char *path, size_t size)
 {
     char self[PATH_MAX];
     ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
@@ -257,7 +256,7 @@ static int daemon_path(char *path, size_t size)
     }
     self[length] = '\0';
     *strrchr(self, '/') = '\0';
-    int needed = snprintf(path, size, "%s/holdfastd", self);
+    int needed = snprintf(path, size, "%s/%s", self, name);
     if (needed < 0 || (size_t)needed >= size || access(path, X_OK) != 0) {
         return complain("%s: %s (build it first)", path, strerror(errno));
     }
@@ -360,7 +359,7 @@ int agent_launch(struct agent *agent, const char *config)
 {
     char program[PATH_MAX];
     char config_path[AGENT_PATH_MAX + 16] = "";
-    if (daemon_path(program, sizeof(program)) != 0 ||
+    if (agent_program("holdfastd", program, sizeof(program)) != 0 ||
         (config != NULL && write_config(agent, config, config_path, sizeof(config_path)) != 0)) {
         return -1;
     }

@@ -51,6 +51,9 @@ void agent_end(struct agent *agent);
  * files. */
 void agent_stop(struct agent *agent);
 
+/* Finds the path of a program of Holdfast, which lies in the folder of the bench's own program. */
+int agent_program(const char *name, char *path, size_t size) MUST_CHECK;
+
 /* The memory of an agent, in bytes. */
 struct agent_memory {
     double rss;     /* as the kernel counts it, with the shared pages of its regions */

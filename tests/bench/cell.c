@@ -24,9 +24,9 @@ static const int64_t take_timeout_ns = INT64_C(20000000000);
 /* Finds ports that no process uses. All stay open until the last is found, so that they differ. */
 static int choose_ports(struct cell *cell)
 {
-    int fds[CELL_HOSTS];
+    int fds[CELL_PORTS];
     int result = 0;
-    for (uint32_t i = 0; i < CELL_HOSTS; i++) {
+    for (uint32_t i = 0; i < CELL_PORTS; i++) {
         struct sockaddr_in address = {.sin_family = AF_INET};
         socklen_t size = sizeof(address);
         address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -37,7 +37,7 @@ static int choose_ports(struct cell *cell)
         }
         cell->ports[i] = ntohs(address.sin_port);
     }
-    for (uint32_t i = 0; i < CELL_HOSTS; i++) {
+    for (uint32_t i = 0; i < CELL_PORTS; i++) {
         close(fds[i]);
     }
     return result;

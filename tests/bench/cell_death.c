@@ -17,54 +17,10 @@ static const int64_t warm_up_ns = INT64_C(500000000);
 static const int64_t window_ns = INT64_C(1500000000);
 static const int64_t timeout_ns = INT64_C(20000000000);
 
-/* The acquires of a window of time. */
-struct window {
-    double median_us, longest_us;
-    /* 99.9 % of the acquires are shorter; leaves out the names that the killed voter coordinated */
-    double tail_us;
-    uint64_t count;
-};
-
-/* Fills in *out from the acquires that were under way at any moment of the window. out->tail_us
- * leaves out the names that host `without` coordinates. */
-static int look_at(const struct load *load, int64_t start_ns, int64_t end_ns, uint32_t without,
-                   struct window *out)
-{
-    size_t room = (size_t)LOAD_CLIENTS * LOAD_SAMPLES_MAX;
-    double *all = malloc(room * sizeof(*all));
-    double *others = malloc(room * sizeof(*others));
-    size_t count = 0;
-    size_t others_count = 0;
-    if (all == NULL || others == NULL) {
-        free(all);
-        free(others);
-        return complain("no memory");
-    }
-    for (uint32_t i = 0; i < LOAD_CLIENTS; i++) {
-        const struct load_client *client = &load->clients[i];
-        for (size_t j = 0; j < client->count; j++) {
-            const struct load_sample *sample = &client->samples[j];
-            if (sample->start_ns < end_ns && sample->start_ns + sample->took_ns >= start_ns) {
-                all[count++] = (double)sample->took_ns / 1e3;
-                if (sample->coordinator != without) {
-                    others[others_count++] = (double)sample->took_ns / 1e3;
-                }
-            }
-        }
-    }
-    out->count = count;
-    out->median_us = percentile(all, count, 0.5);
-    out->longest_us = percentile(all, count, 1.0);
-    out->tail_us = percentile(others, others_count, 0.999);
-    free(all);
-    free(others);
-    return 0;
-}
-
 /* Puts load on the two other hosts. Measures a quiet window, kills the victim, and measures another
  * window. */
-static int kill_once(struct cell *cell, uint32_t victim, uint32_t series, struct window *quiet,
-                     struct window *after)
+static int kill_once(struct cell *cell, uint32_t victim, uint32_t series, struct load_window *quiet,
+                     struct load_window *after)
 {
     static struct load load;
     int result = load_start(&load, cell, 1U << victim, series);
@@ -81,10 +37,10 @@ static int kill_once(struct cell *cell, uint32_t victim, uint32_t series, struct
         result = -1;
     }
     if (result == 0) {
-        result = look_at(&load, start_ns, killed_ns, victim, quiet);
+        result = load_look(&load, start_ns, killed_ns, victim, quiet);
     }
     if (result == 0) {
-        result = look_at(&load, killed_ns, end_ns, victim, after);
+        result = load_look(&load, killed_ns, end_ns, victim, after);
     }
     load_free(&load);
     if (result == 0 && cell_launch(cell, victim) == 0) {
@@ -111,8 +67,8 @@ int figure_cell_killed(const struct bench *bench, struct figure *figure)
         result = cell_await(&cell);
     }
     for (uint32_t i = 0; result == 0 && i < kills; i++) {
-        struct window quiet;
-        struct window after;
+        struct load_window quiet;
+        struct load_window after;
         result = interrupted() ? -1 : kill_once(&cell, i % CELL_HOSTS, i, &quiet, &after);
         if (result == 0) {
             series_add(&longest->series, (after.longest_us - quiet.median_us) / 1e3);

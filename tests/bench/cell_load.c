@@ -97,6 +97,40 @@ void load_free(struct load *load)
     }
 }
 
+int load_look(const struct load *load, int64_t start_ns, int64_t end_ns, uint32_t without,
+              struct load_window *out)
+{
+    size_t room = (size_t)LOAD_CLIENTS * LOAD_SAMPLES_MAX;
+    double *all = malloc(room * sizeof(*all));
+    double *others = malloc(room * sizeof(*others));
+    size_t count = 0;
+    size_t others_count = 0;
+    if (all == NULL || others == NULL) {
+        free(all);
+        free(others);
+        return complain("no memory");
+    }
+    for (uint32_t i = 0; i < LOAD_CLIENTS; i++) {
+        const struct load_client *client = &load->clients[i];
+        for (size_t j = 0; j < client->count; j++) {
+            const struct load_sample *sample = &client->samples[j];
+            if (sample->start_ns < end_ns && sample->start_ns + sample->took_ns >= start_ns) {
+                all[count++] = (double)sample->took_ns / 1e3;
+                if (sample->coordinator != without) {
+                    others[others_count++] = (double)sample->took_ns / 1e3;
+                }
+            }
+        }
+    }
+    out->count = count;
+    out->median_us = percentile(all, count, 0.5);
+    out->longest_us = percentile(all, count, 1.0);
+    out->tail_us = percentile(others, others_count, 0.999);
+    free(all);
+    free(others);
+    return 0;
+}
+
 /* Counts the acquires that began at start_ns or later and ended before end_ns. */
 static uint64_t count_between(const struct load *load, int64_t start_ns, int64_t end_ns)
 {

@@ -47,4 +47,17 @@ int load_start(struct load *load, const struct cell *cell, uint32_t spared,
 int load_stop(struct load *load) MUST_CHECK;
 void load_free(struct load *load);
 
+/* The acquires of a window of time. */
+struct load_window {
+    double median_us, longest_us;
+    /* 99.9 % of the acquires are shorter; leaves out the names of one coordinator */
+    double tail_us;
+    uint64_t count;
+};
+
+/* Fills in *out from the acquires that were under way at any moment of the window. out->tail_us
+ * leaves out the names that host `without` coordinates; CELL_HOSTS: none. */
+int load_look(const struct load *load, int64_t start_ns, int64_t end_ns, uint32_t without,
+              struct load_window *out) MUST_CHECK;
+
 #endif

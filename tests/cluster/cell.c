@@ -10,25 +10,32 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CONFIG_MAX = 4096, PORT = 7411 };
+enum { CONFIG_MAX = 4096 };
 
 struct cell_options cell_options = {.ttl_ms = CELL_TTL_MS, .grace_ms = CELL_GRACE_MS};
+
+const char *cell_address(const struct cell *cell, unsigned host)
+{
+    static char address[64];
+    snprintf(address, sizeof(address), "%s://%s:%u", cell_options.tls ? "tls+tcp" : "tcp",
+             network_address(host), cell->ports[host]);
+    return address;
+}
 
 static void describe(const struct cell *cell, unsigned host, char *text, size_t size)
 {
     const char *tls = cell_options.tls;
-    const char *scheme = tls ? "tls+tcp" : "tcp";
     int used = snprintf(text, size,
                         "[agent]\nname = host-%c\ncell = faults\nstate_dir = %%D/state\n"
                         "socket = %%D/agent.sock\nrole = %s\n"
                         "[cell]\nsession_ttl = %ums\ngrace_period = %ums\n"
-                        "%slisten = %s://%s:%d\n[voters]\n",
+                        "%slisten = %s\n[voters]\n",
                         'a' + (int)host, host < cell->voters ? "voter" : "observer",
                         cell_options.ttl_ms, cell_options.grace_ms, tls ? "" : "insecure = yes\n",
-                        scheme, network_address(host), PORT);
+                        cell_address(cell, host));
     for (unsigned i = 0; i < cell->voters; i++) {
-        used += snprintf(text + used, size - (size_t)used, "host-%c = %s://%s:%d\n", 'a' + (int)i,
-                         scheme, network_address(i), PORT);
+        used += snprintf(text + used, size - (size_t)used, "host-%c = %s\n", 'a' + (int)i,
+                         cell_address(cell, i));
     }
     if (cell_options.sections != NULL) {
         used += snprintf(text + used, size - (size_t)used, "%s", cell_options.sections);
@@ -64,10 +71,21 @@ void cell_make(struct cell *cell, unsigned voters, unsigned observers)
     *cell = (struct cell){.hosts = voters + observers, .voters = voters};
     network_make(&cell->network, cell->hosts);
     for (unsigned i = 0; i < cell->hosts; i++) {
+        cell->ports[i] = CELL_PORT;
+    }
+    for (unsigned i = 0; i < cell->hosts; i++) {
         describe(cell, i, text, sizeof(text));
         agent_create(&cell->agents[i], text);
         cell->agents[i].keeper = cell->network.keepers[i];
     }
+}
+
+void cell_move(struct cell *cell, unsigned host, unsigned port)
+{
+    char text[CONFIG_MAX];
+    cell->ports[host] = port;
+    describe(cell, host, text, sizeof(text));
+    agent_configure(&cell->agents[host], text);
 }
 
 void cell_launch(struct cell *cell)

@@ -1,7 +1,7 @@
 # Cells of several hosts under faults, in network namespaces.
 if(TARGET holdfastd)
     foreach(name cell_deaths cell_links cell_disk cell_flush cell_traps cell_begun_anew cell_breaks
-        cell_hostile)
+        cell_hostile cell_members)
         add_cluster_test(${name})
         set_tests_properties(cluster_${name} PROPERTIES SKIP_RETURN_CODE 77)
     endforeach()
@@ -10,14 +10,14 @@ if(TARGET holdfastd)
     target_link_libraries(test_cluster_cell_flush PRIVATE PkgConfig::SQLITE)
     add_dependencies(test_cluster_cell_flush holdfast_faults)
     # All faults, for half a minute. ./dev torture runs for as long as its option says.
-    add_executable(torture torture.c torture_round.c torture_faults.c)
+    add_executable(torture torture.c torture_round.c torture_faults.c torture_members.c)
     set_target_properties(torture PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
     target_link_libraries(torture PRIVATE hf_flags cluster_harness PkgConfig::SQLITE)
     add_dependencies(torture holdfastd holdfast_faults)
     set(faults)
     if(CMAKE_CROSSCOMPILING) # qemu has no such switch, and needs memory and descriptors itself
         set(faults --only "kill,terminate,stop,kill-worker,stop-worker,isolate,one-way,lose,\
-stall-disk,slow-disk,flush-error,write-error,full-disk,kill-all,roll,upgrade,clock")
+stall-disk,slow-disk,flush-error,write-error,full-disk,kill-all,roll,upgrade,members,clock")
     endif()
     add_test(NAME cluster_torture COMMAND torture --seconds 30 --rounds 1 ${faults})
     set_tests_properties(cluster_torture PROPERTIES

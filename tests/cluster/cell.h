@@ -11,7 +11,7 @@
 
 #include <check.h>
 
-enum { CELL_TTL_MS = 1000, CELL_GRACE_MS = 1000 };
+enum { CELL_TTL_MS = 1000, CELL_GRACE_MS = 1000, CELL_PORT = 7411 };
 
 /* The agents' configuration. A test changes it before cell_make(). */
 struct cell_options {
@@ -30,6 +30,7 @@ struct cell {
     unsigned hosts;
     unsigned voters; /* the first hosts are voters, the others observers */
     struct agent_process agents[NETWORK_HOSTS_MAX];
+    unsigned ports[NETWORK_HOSTS_MAX];
 };
 
 /* Makes the hosts and starts their agents. Returns when all agents take connections. */
@@ -39,6 +40,12 @@ void cell_make(struct cell *cell, unsigned voters, unsigned observers);
 void cell_launch(struct cell *cell);
 /* Waits until all agents that were launched take connections. */
 void cell_await(struct cell *cell);
+/* Returns the address at which other agents reach that host's agent, as a configuration has it. It
+ * is in a static buffer. */
+const char *cell_address(const struct cell *cell, unsigned host);
+/* Writes another port into the configuration of a host, whose agent uses it from its next start
+ * on. */
+void cell_move(struct cell *cell, unsigned host, unsigned port);
 /* Ends the cell, and removes its hosts and folders. */
 void cell_stop(struct cell *cell);
 

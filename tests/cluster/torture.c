@@ -42,7 +42,7 @@ static const char help[] =
     "                     kill-worker, stop-worker, isolate, one-way, lose, slow-links,\n"
     "                     rough-links, alter (with TLS), stall-disk, slow-disk, flush-error,\n"
     "                     write-error, full-disk, no-memory, no-files, kill-all, roll, upgrade,\n"
-    "                     clock\n"
+    "                     members, clock\n"
     "\n"
     "Needs root, or a kernel that gives users namespaces of their own; else exit status 77.\n"
     "HOLDFAST_TEST_KEEP=1 keeps what rounds leave that went well, too.\n"

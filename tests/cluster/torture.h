@@ -10,6 +10,8 @@
 
 #include <stdatomic.h>
 
+#include <stdio.h>
+
 enum torture_fault {
     TORTURE_KILL,        /* SIGKILL of an agent */
     TORTURE_TERMINATE,   /* SIGTERM of an agent, whatever other faults it has */
@@ -34,6 +36,7 @@ enum torture_fault {
     TORTURE_KILL_ALL,    /* SIGKILL of all agents at once */
     TORTURE_ROLL,        /* SIGTERM and start of one agent after another */
     TORTURE_UPGRADE,     /* as TORTURE_ROLL, with another copy of the program */
+    TORTURE_MEMBERS,     /* the voters change: an add, a removal or a move */
     TORTURE_CLOCK,       /* a host's clock is up to 10 % too fast or too slow, for the whole
                           * round */
     TORTURE_FAULTS,
@@ -64,6 +67,17 @@ struct torture_plan {
     struct torture_totals *totals;
 };
 
+/* The changes of the voters: one at a time, each asked for until it is complete. */
+struct torture_change {
+    FILE *command;   /* `holdfast member`, which runs; NULL: none */
+    unsigned voters; /* a bit for each host that is a voter, as far as changes are complete */
+    unsigned removals[NETWORK_HOSTS_MAX]; /* how often each host was removed */
+    bool wanted;                          /* a change is not complete yet: */
+    unsigned act;
+    unsigned host;
+    unsigned done; /* the number of changes that are complete */
+};
+
 /* The state of a round. */
 struct torture {
     const struct torture_plan *plan;
@@ -71,6 +85,7 @@ struct torture {
     struct crowd crowd;
     struct faults *faults;
     uint64_t random;
+    struct torture_change change;
     unsigned weights[TORTURE_FAULTS]; /* how often each kind of fault comes in this round */
     unsigned hurt_max;                /* how many agents may have a fault at a time */
     char program[96];                 /* the path of the copy of holdfastd that the round starts */
@@ -110,5 +125,16 @@ void torture_reap(struct torture *torture);
 /* Replaces the program that agents are started from by a new copy of this build's program, in one
  * step. */
 void torture_install(struct torture *torture);
+
+/* Kills a host's agent, if it runs, and starts it. */
+void torture_restart(struct torture *torture, unsigned host);
+
+/* ---- torture_members.c ---- */
+
+/* Goes on with the change of the voters, or asks for another one. Returns whether it asked. */
+bool torture_change(struct torture *torture);
+/* The faults are over: waits until the last change is complete, makes one more, and checks that all
+ * agents know the voters. */
+void torture_settle(struct torture *torture);
 
 #endif

@@ -51,6 +51,7 @@ static const char *const names[TORTURE_FAULTS] = {
     [TORTURE_KILL_ALL] = "kill -9 of all agents at once",
     [TORTURE_ROLL] = "a rolling restart",
     [TORTURE_UPGRADE] = "an upgrade of the program, rolling",
+    [TORTURE_MEMBERS] = "a change of the voters",
     [TORTURE_CLOCK] = "a host's clock too fast or too slow, for a round",
 };
 
@@ -76,6 +77,7 @@ static const char *const words[TORTURE_FAULTS] = {
     [TORTURE_KILL_ALL] = "kill-all",
     [TORTURE_ROLL] = "roll",
     [TORTURE_UPGRADE] = "upgrade",
+    [TORTURE_MEMBERS] = "members",
     [TORTURE_CLOCK] = "clock",
 };
 
@@ -292,6 +294,14 @@ static void kill_agent(struct torture *torture, unsigned host)
     agent_kill(&torture->cell.agents[host]);
     torture->stopped[host] = false;
     torture->terminated[host] = false;
+}
+
+void torture_restart(struct torture *torture, unsigned host)
+{
+    if (torture->cell.agents[host].pid != 0) {
+        kill_agent(torture, host);
+    }
+    launch(torture, host);
 }
 
 static void terminate(struct torture *torture, unsigned host)
@@ -544,6 +554,10 @@ void torture_disturb(struct torture *torture)
     } else if (is_of_links(fault)) {
         torture_tell(torture, "host %u: %s", host, names[fault]);
         hurt_links(torture, fault, host);
+    } else if (fault == TORTURE_MEMBERS) {
+        if (!torture_change(torture)) {
+            return;
+        }
     } else if (fault >= TORTURE_KILL_ALL) {
         torture_tell(torture, "%s", names[fault]);
         hurt_all(torture, fault);

@@ -27,6 +27,7 @@ static void choose_weights(struct torture *torture)
         [TORTURE_SLOW_DISK] = 3,   [TORTURE_FLUSH_ERROR] = 3, [TORTURE_WRITE_ERROR] = 2,
         [TORTURE_FULL_DISK] = 2,   [TORTURE_NO_MEMORY] = 3,   [TORTURE_NO_FILES] = 3,
         [TORTURE_KILL_ALL] = 2,    [TORTURE_ROLL] = 1,        [TORTURE_UPGRADE] = 1,
+        [TORTURE_MEMBERS] = 6,
     };
     for (unsigned i = 0; i < TORTURE_FAULTS; i++) {
         torture->weights[i] = torture_draw(torture, 4) == 0 ? 0 : usual[i];
@@ -85,6 +86,7 @@ static void begin(struct torture *torture)
     cell_options = (struct cell_options){.ttl_ms = TTL_MS, .grace_ms = GRACE_MS};
     choose_tls(torture);
     cell_make(&torture->cell, voters, observers);
+    torture->change.voters = (1U << voters) - 1;
     choose_weights(torture);
     choose_clocks(torture);
     torture_tell(torture, "%u voters, %u observers, at most %u of them in trouble at once", voters,
@@ -183,6 +185,7 @@ void torture_round(const struct torture_plan *plan)
     }
     torture_tell(&torture, "the end: all is well");
     torture_heal(&torture);
+    torture_settle(&torture);
     int64_t healed_ns = boottime_now();
     crowd_await_all(&torture.crowd, HOLDS_AFTER);
     torture_tell(&torture, "everybody is served");

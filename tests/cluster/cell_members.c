@@ -1,0 +1,413 @@
+/*
+ * The voters of a cell change while workers on every host use its locks, and beside the change a
+ * host dies, a majority is cut off, or a copied store comes up. (crowd.h says what is recorded and
+ * checked: never two holders, no token back, no waiter left.) members.c tests changes without other
+ * faults.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
+
+#include "crowd.h"
+#include "member.h"
+#include "require.h"
+
+/* Hosts a to c begin as voters, d as an observer. Host e has an agent in some tests only. */
+enum { A, B, C, D, E, HOSTS, VOTERS = 3, CROWDED = 4, ABC = 7, ABCD = 15 };
+
+static const struct crowd_plan plan = {.workers_per_host = 2,
+                                       .locks = 8,
+                                       .shared_percent = 25,
+                                       .lock_delay_ms = 50,
+                                       .hold_ms = 30,
+                                       .long_ms = 1500,
+                                       .seed = 3,
+                                       .guard_ms = 60000};
+static struct cell cell;
+static struct crowd crowd;
+
+static void start(void)
+{
+    cell_make(&cell, VOTERS, HOSTS - VOTERS);
+    cell.hosts = CROWDED; /* host e is nobody's yet */
+    cell_launch(&cell);
+    cell_await(&cell);
+    crowd_start(&crowd, &cell, &plan);
+}
+
+static void stop(void)
+{
+    cell.hosts = HOSTS;
+    cell_stop(&cell);
+}
+
+/* ---- changes ---- */
+
+/* Writes the words of a change: of an add, or of a removal. */
+static const char *words(bool add, unsigned host)
+{
+    static char text[96];
+    int used = snprintf(text, sizeof(text), "%s host-%c", add ? "add" : "remove", 'a' + (int)host);
+    if (add) {
+        snprintf(text + used, sizeof(text) - (size_t)used, " tcp://%s:%d", network_address(host),
+                 CELL_PORT);
+    }
+    return text;
+}
+
+/* Asks for the change, again and again, until it is complete. Whatever interrupted it, the same
+ * command goes on with it. */
+static void change(unsigned asked, bool add, unsigned host)
+{
+    int64_t end_ns = boottime_now() + (int64_t)plan.guard_ms * MS;
+    int status = -1;
+    while (status != 0) {
+        REQUIRE(boottime_now() < end_ns, "%s: exit %d: %s", words(add, host), status, member_said);
+        status = member_run(&cell.agents[asked], "%s --wait 5s", words(add, host));
+        sleep_ms(status == 0 ? 0 : 50);
+    }
+}
+
+/* Returns the number of the record that a host's agent shows, or 0. */
+static unsigned record_number(unsigned host, const char *event)
+{
+    unsigned number = 0;
+    for (unsigned n = 2; n < 64; n++) {
+        char text[64];
+        snprintf(text, sizeof(text), "event=%s number=%u ", event, n);
+        number = agent_logged(&cell.agents[host], text) > 0 ? n : number;
+    }
+    return number;
+}
+
+/* Restarts the agent of a voter that was removed, until it has emptied its store. It keeps the
+ * store if it starts before it has stored that its removal is complete. Afterwards the host can
+ * become a voter again. */
+static void empty(unsigned host)
+{
+    unsigned before = agent_logged(&cell.agents[host], "event=store_retired");
+    int64_t end_ns = boottime_now() + (int64_t)plan.guard_ms * MS;
+    while (agent_logged(&cell.agents[host], "event=store_retired") == before) {
+        REQUIRE(boottime_now() < end_ns, "host %u keeps its store", host);
+        agent_stop(&cell.agents[host]);
+        agent_start(&cell.agents[host]);
+        sleep_ms(2000); /* it asks the voters whether it is complete */
+    }
+}
+
+static void retire(unsigned asked, unsigned host)
+{
+    change(asked, false, host);
+    empty(host);
+}
+
+/* ---- any one agent is killed at each step ---- */
+
+/* The steps of a change at which an agent is killed. */
+enum step { ASKED, LEARNS, LEARNED, CHOSEN, SETTLES, STEPS };
+
+/* Waits until the change that `command` asked for has come so far, or has ended. */
+static void await_step(FILE *command, enum step step, unsigned number, uint64_t random)
+{
+    char chosen[48];
+    unsigned learning = agent_logged(&cell.agents[D], "event=learning");
+    snprintf(chosen, sizeof(chosen), "event=voters_changed number=%u ", number);
+    for (bool there = step == ASKED; !there && !member_has_ended(command);) {
+        there = step <= LEARNED && agent_logged(&cell.agents[D], "event=learning") > learning;
+        for (unsigned host = A; host <= D; host++) {
+            there = there || agent_logged(&cell.agents[host], chosen) > 0;
+        }
+        sleep_ms(1);
+    }
+    /* somewhere within the step */
+    sleep_ms(step == LEARNED   ? 20 + (int64_t)(random % 400)
+             : step == SETTLES ? 50 + (int64_t)(random % 1500)
+                               : (int64_t)(random % 20));
+}
+
+/* Host d is added and removed again, and in each of the two changes the victim is killed at that
+ * step and comes back a little later. The command is given to another host. */
+static void change_and_kill(unsigned victim, enum step step, uint64_t *random)
+{
+    unsigned asked = (victim + 1) % VOTERS;
+    for (int turn = 0; turn < 2; turn++) {
+        bool add = turn == 0;
+        unsigned number = record_number(asked, "voters_changed") + 1;
+        number = number < 2 ? 2 : number;
+        FILE *command = member_begin(&cell.agents[asked], "%s --wait 60s", words(add, D));
+        await_step(command, step, number, crowd_draw(random, 1U << 20));
+        agent_kill(&cell.agents[victim]);
+        sleep_ms((int64_t)crowd_draw(random, 2) * 2500); /* its session goes on, or ends */
+        crowd_await_others(&crowd, victim, 3);
+        agent_start(&cell.agents[victim]);
+        member_end(command); /* it may have been refused for want of the victim */
+        change(asked, add, D);
+        crowd_await_all(&crowd, 5);
+        member_await_voters(&cell.agents[victim], add ? ABCD : ABC);
+    }
+    retire(asked, D);
+}
+
+/* `_i` is the victim: one of the three voters, or the newcomer. */
+START_TEST(any_voter_is_killed_at_each_step_of_an_add_and_a_remove)
+{
+    uint64_t random = plan.seed + (unsigned)_i;
+    for (enum step step = ASKED; step < STEPS; step++) {
+        snprintf(require_context, sizeof(require_context), "(victim %d, step %d)", _i, (int)step);
+        change_and_kill((unsigned)_i, step, &random);
+    }
+    crowd_finish(&crowd, "killed at a step of a change");
+}
+END_TEST
+
+/* ---- other tests ---- */
+
+/* The voter that coordinates a lock in use is removed, and the next one too. Each serves its own
+ * host as an observer afterwards. It is added again, with what it knew as a voter forgotten. */
+START_TEST(a_removed_coordinator_under_load)
+{
+    change(A, true, D);
+    cell.voters = CROWDED;
+    for (int round = 0; round < 3; round++) {
+        unsigned victim = cell_coordinator(&cell, A, crowd_lock(0));
+        unsigned other = (victim + 1) % VOTERS;
+        change(other, false, victim);
+        member_await_voters(&cell.agents[victim], ABCD & ~(1U << victim));
+        REQUIRE(cell_coordinator(&cell, other, crowd_lock(0)) != victim, "host %u coordinates",
+                victim);
+        crowd_await_all(&crowd, 10);
+        empty(victim);
+        change(victim, true, victim);
+        crowd_await_all(&crowd, 10);
+    }
+    crowd_finish(&crowd, "coordinator removed");
+}
+END_TEST
+
+/* While a majority of the voters is cut off, a change is refused or waits. Nothing of it is done on
+ * any host. When the links are well, it takes place. */
+START_TEST(a_change_while_a_majority_is_cut_off)
+{
+    for (int later = 0; later < 2; later++) { /* cut off before the change, or while it is asked */
+        FILE *command = NULL;
+        if (later) {
+            command = member_begin(&cell.agents[A], "%s --wait 3s", words(true, D));
+            sleep_ms(20);
+        }
+        network_isolate(&cell.network, B);
+        network_isolate(&cell.network, C);
+        if (!later) {
+            sleep_ms(2 * CELL_TTL_MS); /* now host a knows that nobody answers */
+            command = member_begin(&cell.agents[A], "%s --wait 3s", words(true, D));
+        }
+        int status = member_end(command);
+        REQUIRE(status == 75, "exit %d: %s", status, member_said);
+        bool chosen = record_number(A, "voters_changed") > 0 ||
+                      record_number(B, "voters_changed") > 0 ||
+                      record_number(C, "voters_changed") > 0;
+        REQUIRE(later || !chosen, "the change was decided without a majority");
+        REQUIRE(record_number(A, "voters_complete") == 0 || chosen, "it is complete");
+        network_heal(&cell.network);
+        crowd_await_all(&crowd, 5);
+        change(B, true, D);
+        for (unsigned host = A; host <= D; host++) {
+            member_await_voters(&cell.agents[host], ABCD);
+        }
+        retire(C, D);
+        crowd_await_all(&crowd, 5);
+    }
+    crowd_finish(&crowd, "majority cut off");
+}
+END_TEST
+
+/* A voter is cut off from a removal of another voter, and from its own. When it is back, it learns
+ * both and serves its host as an observer. */
+START_TEST(a_voter_that_missed_two_changes_under_load)
+{
+    for (unsigned victim = A; victim <= C; victim++) {
+        unsigned asked = (victim + 1) % VOTERS;
+        unsigned removed = (victim + 2) % VOTERS;
+        change(asked, true, D);
+        network_isolate(&cell.network, victim);
+        change(asked, false, removed); /* three voters are left, one of which is away */
+        change(D, false, victim);
+        crowd_await_others(&crowd, victim, 5);
+        network_heal(&cell.network);
+        member_await_voters(&cell.agents[victim], 1U << asked | 1U << D);
+        crowd_await_all(&crowd, 5);
+        empty(victim);
+        empty(removed);
+        change(victim, true, victim);
+        change(victim, true, removed);
+        retire(victim, D);
+        crowd_await_all(&crowd, 5);
+    }
+    crowd_finish(&crowd, "two changes missed");
+}
+END_TEST
+
+/* Each host's operator asks for another change, all at once, and again when it is refused. All
+ * changes take place, one after the other. */
+START_TEST(two_operators_at_once_under_load)
+{
+    for (int round = 0; round < 3; round++) {
+        FILE *add = member_begin(&cell.agents[A], "%s --wait 60s", words(true, D));
+        FILE *remove = member_begin(&cell.agents[B], "%s --wait 60s", words(false, C));
+        int status = member_end(add);
+        REQUIRE(status == 0, "add: exit %d: %s", status, member_said);
+        status = member_end(remove);
+        REQUIRE(status == 0, "remove: exit %d: %s", status, member_said);
+        for (unsigned host = A; host <= D; host++) {
+            member_await_voters(&cell.agents[host], 1U << A | 1U << B | 1U << D);
+        }
+        crowd_await_all(&crowd, 5);
+        empty(C);
+        add = member_begin(&cell.agents[C], "%s --wait 60s", words(true, C));
+        remove = member_begin(&cell.agents[D], "%s --wait 60s", words(false, D));
+        status = member_end(add);
+        REQUIRE(status == 0, "add: exit %d: %s", status, member_said);
+        status = member_end(remove);
+        REQUIRE(status == 0, "remove: exit %d: %s", status, member_said);
+        member_await_voters(&cell.agents[D], ABC);
+        empty(D);
+        crowd_await_all(&crowd, 5);
+    }
+    crowd_finish(&crowd, "two operators");
+}
+END_TEST
+
+/* ---- copied stores ---- */
+
+/* Makes host e a copy of the machine of host `from`, whose agent does not run: its store, and its
+ * configuration under that name. Host e has another address and, as another machine has, another
+ * /dev/shm. */
+static void copy_machine(unsigned from, unsigned name, const char *role)
+{
+    char text[1024];
+    char command[256];
+    pid_t pid = fork_tied();
+    if (pid == 0) {
+        network_enter(cell.network.keepers[E]);
+        _exit(mount("shm", "/dev/shm", "tmpfs", 0, "mode=1777") != 0);
+    }
+    int status = wait_for(pid);
+    REQUIRE(status == 0, "no /dev/shm of its own");
+    snprintf(command, sizeof(command), "rm -rf %s/state && cp -a %s/state %s/state",
+             cell.agents[E].folder, cell.agents[from].folder, cell.agents[E].folder);
+    REQUIRE(system(command) == 0, "%s", command);
+    int used = snprintf(text, sizeof(text),
+                        "[agent]\nname = host-%c\ncell = faults\nstate_dir = %%D/state\n"
+                        "socket = %%D/agent.sock\nrole = %s\n[cell]\nsession_ttl = %dms\n"
+                        "grace_period = %dms\ninsecure = yes\nlisten = tcp://%s:%d\n[voters]\n",
+                        'a' + (int)name, role, CELL_TTL_MS, CELL_GRACE_MS, network_address(E),
+                        CELL_PORT);
+    for (unsigned i = 0; i < VOTERS; i++) {
+        used += snprintf(text + used, sizeof(text) - (size_t)used, "host-%c = tcp://%s:%d\n",
+                         'a' + (int)i, network_address(i == name ? (unsigned)E : i), CELL_PORT);
+    }
+    agent_configure(&cell.agents[E], text);
+}
+
+/* Waits for the end of host e's agent, which must not start. Returns its exit status. */
+static int refused_start(void)
+{
+    agent_launch(&cell.agents[E]);
+    int status = wait_for(cell.agents[E].pid);
+    cell.agents[E].pid = 0;
+    REQUIRE(WIFEXITED(status), "ended with %x", (unsigned)status);
+    return WEXITSTATUS(status);
+}
+
+/* The store of a voter that was removed, or still is one, does not serve an agent of another name:
+ * not as a voter, and not as an observer that becomes one. */
+START_TEST(an_old_store_under_a_new_name)
+{
+    static const char *const roles[] = {"voter", "observer"};
+    change(A, true, D);
+    agent_stop(&cell.agents[C]);
+    for (int removed = 0; removed < 2; removed++) {
+        for (int role = 0; role < 2; role++) {
+            /* `role = voter` needs a name that is in [voters] */
+            copy_machine(C, role == 0 ? B : E, roles[role]);
+            int status = refused_start();
+            REQUIRE(status == 78, "exit %d, log %s", status, cell.agents[E].log);
+            REQUIRE(agent_logged(&cell.agents[E], "belongs to") > 0, "log %s", cell.agents[E].log);
+            status = member_run(&cell.agents[A], "%s --wait 1s", words(true, E));
+            REQUIRE(status == 75, "exit %d: %s", status, member_said);
+        }
+        if (!removed) {
+            change(A, false, C);
+        }
+    }
+    agent_start(&cell.agents[C]);
+    member_await_voters(&cell.agents[C], ABCD & ~(1U << C));
+    crowd_await_all(&crowd, 5);
+    crowd_finish(&crowd, "old store, new name");
+}
+END_TEST
+
+/* A copy of a voter's machine comes up beside the voter, at another address: while it votes, and
+ * after it was removed. No client of the cell notices, and the voters change as they are asked. */
+START_TEST(a_copied_machine)
+{
+    agent_stop(&cell.agents[C]);
+    copy_machine(C, C, "voter");
+    agent_start(&cell.agents[C]);
+    crowd_await_all(&crowd, 5);
+    agent_launch(&cell.agents[E]);
+    sleep_ms(3 * CELL_TTL_MS);
+    crowd_await_others(&crowd, C, 5); /* the copy may take the session of host c */
+    change(A, true, D);
+    change(B, false, C);
+    crowd_await_others(&crowd, C, 5);
+    sleep_ms(3 * CELL_TTL_MS);
+    agent_kill(&cell.agents[E]);
+    empty(C);
+    change(B, true, C);
+    crowd_await_all(&crowd, 5);
+    for (unsigned host = A; host <= D; host++) {
+        member_await_voters(&cell.agents[host], ABCD);
+    }
+    crowd_finish(&crowd, "copied machine");
+}
+END_TEST
+
+/* The machine of a voter was copied before the voter was replaced. Only the copy comes up: it does
+ * not vote, learns who does, and serves its host as an observer. */
+START_TEST(a_copied_machine_of_a_removed_voter)
+{
+    change(A, true, D);
+    agent_stop(&cell.agents[C]);
+    copy_machine(C, C, "voter");
+    change(B, false, C);
+    agent_start(&cell.agents[E]);
+    member_await_voters(&cell.agents[E], ABCD & ~(1U << C));
+    crowd_await_others(&crowd, C, 5);
+    agent_kill(&cell.agents[B]); /* of three voters, two are left; the copy is none */
+    crowd_await_progress(&crowd, A, 5);
+    crowd_await_progress(&crowd, D, 5);
+    agent_kill(&cell.agents[E]);
+    agent_start(&cell.agents[B]);
+    agent_start(&cell.agents[C]);
+    crowd_await_all(&crowd, 5);
+    crowd_finish(&crowd, "copy of a removed voter");
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = tcase_create("members");
+    tcase_add_checked_fixture(tests, start, stop);
+    tcase_add_loop_test(tests, any_voter_is_killed_at_each_step_of_an_add_and_a_remove, A, E);
+    tcase_add_test(tests, a_removed_coordinator_under_load);
+    tcase_add_test(tests, a_change_while_a_majority_is_cut_off);
+    tcase_add_test(tests, a_voter_that_missed_two_changes_under_load);
+    tcase_add_test(tests, two_operators_at_once_under_load);
+    tcase_add_test(tests, an_old_store_under_a_new_name);
+    tcase_add_test(tests, a_copied_machine);
+    tcase_add_test(tests, a_copied_machine_of_a_removed_voter);
+    return cell_main("members", tests);
+}

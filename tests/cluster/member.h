@@ -1,0 +1,31 @@
+/*
+ * `holdfast member`, which a test runs against one of its agents. A failure in these functions ends
+ * the caller (require.h).
+ */
+#ifndef TESTS_CLUSTER_MEMBER_H
+#define TESTS_CLUSTER_MEMBER_H
+
+#include "agent_process.h"
+
+#include <stdio.h>
+
+/* What the command that ended last printed, on both of its outputs. */
+extern char member_said[4096];
+
+/* Starts the command with these words. It runs beside the test. */
+FILE *member_begin(const struct agent_process *agent, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+/* Waits for the command's end. Returns its exit status. */
+int member_end(FILE *command);
+/* Returns whether member_end() would return soon: the command has closed its outputs. */
+bool member_has_ended(FILE *command);
+
+/* Runs the command. Returns its exit status. */
+int member_run(const struct agent_process *agent, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Waits until the agent lists exactly these voters, all of them up. voters: a bit for each host
+ * of a cell (cell.h). */
+void member_await_voters(const struct agent_process *agent, unsigned voters);
+
+#endif
