@@ -194,8 +194,9 @@ static void check_chosen(const struct sim_agent *from, const struct message_name
         has[voter] = !message_order_before(seen.durable[voter][lock], order);
         count += has[voter];
     }
-    /* The sender, or a voter that passes the answer on, may have learned of a number since the value
-     * was chosen. Until that number is complete, the value counts as chosen under the one before. */
+    /* The sender, or a voter that passes the answer on, may have learned of a number since the
+     * value was chosen. Until that number is complete, the value counts as chosen under the one
+     * before. */
     for (uint32_t i = voters_in_use(records); i > 0; i--) {
         is_chosen = is_chosen || voters_are_majority(records[i - 1], has);
     }
