@@ -236,8 +236,9 @@ void voters_inject(void)
     } else if (votes && (count > 3 || sim_draw(3) == 0)) {
         ask(from, to, MESSAGE_MEMBER_REMOVE, subject);
     } else if (!votes && (count < 5 || sim_draw(3) == 0)) {
-        if (voters_voted_with(subject) && seen.complete[seen.newest]) {
-            agent_new_store(subject); /* a removed voter comes back with a new store only */
+        /* A removed voter comes back with a new store on some hosts, and with its own on others. */
+        if (voters_voted_with(subject) && seen.complete[seen.newest] && subject->index % 2 == 0) {
+            agent_new_store(subject);
             return;
         }
         ask(from, to, MESSAGE_MEMBER_ADD, subject);
