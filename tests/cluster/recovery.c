@@ -320,6 +320,6 @@ int main(void)
     tcase_add_checked_fixture(tests, start, stop);
     tcase_add_test(tests, two_of_three_are_gone);
     tcase_add_test(tests, only_a_backup_is_left);
-    tcase_set_timeout(tests, 200);
+    tcase_set_timeout(tests, 600);
     return suite_main("recovery", tests);
 }
