@@ -1,6 +1,7 @@
 /* See member.h. */
 #include "member.h"
 
+#include "faults.h"
 #include "network.h"
 #include "require.h"
 
@@ -9,15 +10,20 @@
 #include <string.h>
 #include <sys/wait.h>
 
-enum { LINE_MAX_SIZE = 512 };
+enum { LINE_MAX_SIZE = 1024 };
 
 char member_said[4096];
 
 static FILE *begin(const struct agent_process *agent, const char *format, va_list args)
 {
     char line[LINE_MAX_SIZE];
-    int used = snprintf(line, sizeof(line), "exec %s -s %s member ", binary_path("holdfast"),
-                        agent->socket);
+    int used = 0;
+    if (agent->faults) { /* the command has its host's clock */
+        used = snprintf(line, sizeof(line), FAULTS_FILE "=%s " FAULTS_HOST "=%u LD_PRELOAD=%s ",
+                        agent->faults, agent->host, binary_path("../tests/libholdfast_faults.so"));
+    }
+    used += snprintf(line + used, sizeof(line) - (size_t)used, "exec %s -s %s member ",
+                     binary_path("holdfast"), agent->socket);
     used += vsnprintf(line + used, sizeof(line) - (size_t)used, format, args);
     snprintf(line + used, sizeof(line) - (size_t)used, " 2>&1");
     FILE *command = popen(line, "re");
