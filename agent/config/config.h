@@ -80,8 +80,9 @@ struct config {
     char advertise[MESSAGE_ADDRESS_MAX]; /* "": the same as listen */
     bool insecure;                       /* the file allows an address beyond the loopback without
                                           * TLS */
-    /* [voters], with which a cell begins, and where an agent looks first: 1, 3, 5 or 7; of an agent
-     * with a store any number. Who votes is in the record of voters: run/record.h. */
+    /* [voters]: a cell begins with them, and an agent asks them first. The file has 1, 3, 5 or 7 of
+     * them, or any number if the agent has a store already. The record of voters says who votes
+     * (run/record.h). */
     uint32_t voter_count;
     struct config_voter voters[MESSAGE_VOTERS_MAX]; /* sorted by name; address "": the file has no
                                                      * [voters] */

@@ -18,6 +18,7 @@
 #include "../suite_main.h"
 #include "actor.h"
 #include "cell.h"
+#include "member.h"
 #include "require.h"
 
 enum { A, B, C, D, E, HOSTS, WAIT_S = 60 };
@@ -93,30 +94,9 @@ static void end(void)
 
 /* ---- the command ---- */
 
-static char said[4096]; /* what the last command printed */
-
-static FILE *ask(unsigned host, const char *words)
-{
-    char line[512];
-    snprintf(line, sizeof(line), "%s -s %s member %s 2>&1", binary_path("holdfast"),
-             agents[host].socket, words);
-    FILE *pipe = popen(line, "re");
-    REQUIRE(pipe != NULL, "popen");
-    return pipe;
-}
-
-static int answer(FILE *pipe)
-{
-    size_t size = fread(said, 1, sizeof(said) - 1, pipe);
-    said[size] = '\0';
-    int status = pclose(pipe);
-    REQUIRE(WIFEXITED(status), "the command died: %s", said);
-    return WEXITSTATUS(status);
-}
-
 static int member(unsigned host, const char *words)
 {
-    return answer(ask(host, words));
+    return member_run(&agents[host], "%s", words);
 }
 
 /* Adds, removes, replaces or moves; the last word is the address of `place`, a port's index. */
@@ -135,7 +115,7 @@ static int change(unsigned host, const char *words, int place)
 #define CHANGED(host, words, place)                                                                \
     do {                                                                                           \
         int status_ = change(host, words, place);                                                  \
-        ck_assert_msg(status_ == 0, "%s: exit %d: %s", words, status_, said);                      \
+        ck_assert_msg(status_ == 0, "%s: exit %d: %s", words, status_, member_said);               \
     } while (0)
 
 /* Waits until the agent shows exactly these voters ("ab": host-a and host-b), all of them up. */
@@ -147,13 +127,13 @@ static void await_voters(unsigned host, const char *letters)
         char line[64];
         bool good = member(host, "list") == 0;
         size_t count = 0;
-        for (const char *at = said; (at = strchr(at, '\n')) != NULL; at++) {
+        for (const char *at = member_said; (at = strchr(at, '\n')) != NULL; at++) {
             count++;
         }
         good = good && count == strlen(letters);
         for (size_t i = 0; good && letters[i] != '\0'; i++) {
             snprintf(line, sizeof(line), "host-%c up at %s127.0.0.1:", letters[i], scheme);
-            good = strstr(said, line) != NULL;
+            good = strstr(member_said, line) != NULL;
         }
         if (good) {
             return;
@@ -161,7 +141,7 @@ static void await_voters(unsigned host, const char *letters)
         snprintf(expected, sizeof(expected), "%s", letters);
         sleep_ms(50);
     } while (boottime_now() < end_ns);
-    ck_abort_msg("host %u: expected %s, found %s", host, expected, said);
+    ck_abort_msg("host %u: expected %s, found %s", host, expected, member_said);
 }
 
 /* ---- load ---- */
@@ -403,7 +383,7 @@ START_TEST(a_voter_moves)
     await_voters(B, "abc");
     await_voters(C, "abc");
     snprintf(text, sizeof(text), "host-b up at tcp://127.0.0.1:%u\n", ports[HOSTS + B]);
-    ck_assert_msg(strstr(said, text) != NULL, "%s", said);
+    ck_assert_msg(strstr(member_said, text) != NULL, "%s", member_said);
     agent_kill(&agents[A]);
     ck_assert_uint_gt(take(C, "job"), token);
 }
@@ -415,13 +395,13 @@ START_TEST(two_operators_at_once)
     char line[128];
     make(1U << A | 1U << B | 1U << C | 1U << D, 1U << B, "");
     snprintf(line, sizeof(line), "add host-a tcp://127.0.0.1:%u --wait %ds", ports[A], WAIT_S);
-    FILE *one = ask(A, line);
+    FILE *one = member_begin(&agents[A], "%s", line);
     snprintf(line, sizeof(line), "add host-d tcp://127.0.0.1:%u --wait %ds", ports[D], WAIT_S);
-    FILE *other = ask(D, line);
-    int status = answer(one);
-    ck_assert_msg(status == 0, "%d: %s", status, said);
-    status = answer(other);
-    ck_assert_msg(status == 0, "%d: %s", status, said);
+    FILE *other = member_begin(&agents[D], "%s", line);
+    int status = member_end(one);
+    ck_assert_msg(status == 0, "%d: %s", status, member_said);
+    status = member_end(other);
+    ck_assert_msg(status == 0, "%d: %s", status, member_said);
     await_voters(C, "abd");
 }
 END_TEST
@@ -431,22 +411,22 @@ START_TEST(what_is_refused)
 {
     make(1U << A | 1U << B | 1U << C, 1U << A | 1U << B | 1U << C, "");
     ck_assert_int_eq(change(A, "add host-d", D), 75); /* no such agent runs */
-    ck_assert_msg(strstr(said, "host-d does not answer") != NULL, "%s", said);
+    ck_assert_msg(strstr(member_said, "host-d does not answer") != NULL, "%s", member_said);
     ck_assert_int_eq(change(A, "move host-e", E), 70);
-    ck_assert_msg(strstr(said, "host-e is no voter") != NULL, "%s", said);
+    ck_assert_msg(strstr(member_said, "host-e is no voter") != NULL, "%s", member_said);
     make(1U << D, 1U << A, "");
     agent_pause(&agents[C]);
     sleep_ms(3000); /* a paused voter counts as one that answers until its silence shows */
     ck_assert_int_eq(change(A, "add host-d", D), 75);
-    ck_assert_msg(strstr(said, "host-c does not answer") != NULL, "%s", said);
+    ck_assert_msg(strstr(member_said, "host-c does not answer") != NULL, "%s", member_said);
     ck_assert_int_eq(change(A, "remove host-b", -1), 75); /* one of two would be left */
-    ck_assert_msg(strstr(said, "host-c does not answer") != NULL, "%s", said);
+    ck_assert_msg(strstr(member_said, "host-c does not answer") != NULL, "%s", member_said);
     agent_continue(&agents[C]);
     await_voters(A, "abc");
     CHANGED(A, "remove host-b", -1);
     CHANGED(A, "remove host-c", -1);
     ck_assert_int_eq(change(A, "remove host-a", -1), 70);
-    ck_assert_msg(strstr(said, "the only voter") != NULL, "%s", said);
+    ck_assert_msg(strstr(member_said, "the only voter") != NULL, "%s", member_said);
     await_voters(D, "a");
     ck_assert_uint_gt(take(D, "job"), 0);
 }
@@ -484,8 +464,8 @@ START_TEST(a_cell_of_two_versions)
     agent_start(&agents[C]);
     await_voters(A, "abc");
     ck_assert_int_eq(change(A, "add host-d", D), 75);
-    ck_assert_msg(strstr(said, "host-c runs a release that cannot change voters") != NULL, "%s",
-                  said);
+    ck_assert_msg(strstr(member_said, "host-c runs a release that cannot change voters") != NULL,
+                  "%s", member_said);
     ck_assert_uint_gt(take(D, "job"), 0);
 }
 END_TEST
@@ -528,7 +508,7 @@ START_TEST(a_new_voter_shows_its_certificate)
     made |= 1U << D;
     agent_launch(&agents[D]); /* it ends, because its certificate is not in its own name */
     ck_assert_int_eq(change(A, "add host-d", D), 75);
-    ck_assert_msg(strstr(said, "host-d does not answer") != NULL, "%s", said);
+    ck_assert_msg(strstr(member_said, "host-d does not answer") != NULL, "%s", member_said);
     snprintf(command, sizeof(command), "cd %s && mv d.good d.pem && mv d.goodkey d.key", folder);
     REQUIRE(system(command) == 0, "%s", command);
     agent_kill(&agents[D]);
@@ -563,8 +543,8 @@ START_TEST(who_may_change_the_voters)
              binary_path("holdfast"), agents[B].socket, ports[A]);
     FILE *pipe = popen(line, "re");
     REQUIRE(pipe != NULL, "popen");
-    int status = answer(pipe);
-    ck_assert_msg(status == 77 || status == 126, "%d: %s", status, said);
+    int status = member_end(pipe);
+    ck_assert_msg(status == 77 || status == 126, "%d: %s", status, member_said);
 }
 END_TEST
 

@@ -3,8 +3,8 @@
  *
  * A closing of this host has the hold that ended. A closing elsewhere has the host whose session
  * ended: the lock's coordinator counts that lock-delay, and tells it to the hosts that wait for the
- * lock or try it (struct message_refused). What gossip last reported of that host says which
- * process held the lock there.
+ * lock or try it (struct message_refused). The host takes the process that held the lock there from
+ * what gossip last reported.
  *
  * Invariants: only what people see depends on these notes. There is room for BEHIND_MAX of them;
  * the locks whose names have the same hash, modulo that number, share one note, and the last one
