@@ -290,18 +290,17 @@ static uint32_t voter_named(const struct quorum *quorum, const struct message_ag
     return at;
 }
 
-/* Returns that voter's line of the record, for a HELLO. Without a record, the line has the store id
- * from the voter's own HELLO, and generation 0. */
-static struct message_member line_reported(const struct quorum *quorum, uint32_t voter)
+/* Writes that voter's line of the record, for a HELLO. Without a record, the line has the store id
+ * from the voter's own HELLO, and generation 0. Each field is set by itself: a copy of the struct
+ * may fill its padding with what was in memory. */
+static void report_line(const struct quorum *quorum, uint32_t voter, struct message_member *line)
 {
     const struct member *member = &quorum->members->of[voter];
-    struct message_member line = member->line;
-    if (!has_record(quorum)) {
-        line.store_id[0] = member->store_id[0];
-        line.store_id[1] = member->store_id[1];
-        line.generation = 0;
-    }
-    return line;
+    bool recorded = has_record(quorum);
+    const uint64_t *id = recorded ? member->line.store_id : member->store_id;
+    line->store_id[0] = id[0];
+    line->store_id[1] = id[1];
+    line->generation = recorded ? member->line.generation : 0;
 }
 
 static void fill(const struct quorum *quorum, uint32_t voter, struct message_hello *hello)
@@ -311,7 +310,7 @@ static void fill(const struct quorum *quorum, uint32_t voter, struct message_hel
     hello->bootstrapped = has_record(quorum);
     quorum_rules(quorum->config, &hello->rules);
     for (uint32_t i = 0; i < hello->rules.voter_count; i++) {
-        hello->members[i] = line_reported(quorum, voter_named(quorum, &hello->rules.voters[i]));
+        report_line(quorum, voter_named(quorum, &hello->rules.voters[i]), &hello->members[i]);
     }
     memcpy(hello->advertise, quorum->config->advertise, sizeof(hello->advertise));
     if (voter < quorum->config->voter_count) {
