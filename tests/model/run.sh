@@ -25,11 +25,13 @@ death      |      | -DN=2 -DKILLS=1 -DVICTIM=1 -DGIVES_UP=4
 rebirth    |      | -DN=2 -DKILLS=1 -DVICTIM=1 -DREBIRTHS=1 -DGIVES_UP=0
 readers    |      | -DN=2 -DREADERS=1 -DREADERS_ONLY_READ
 dead-reader|      | -DN=2 -DREADERS=1 -DREADERS_ONLY_READ -DKILLS=1 -DVICTIM=1 -DGIVES_UP=0
-recall     |      | -DN=2 -DRECALLS=1 -DGIVES_UP=2
+recall     |      | -DN=2 -DRECALLS=1 -DGIVES_UP=0
+recall-gives-up-deep|deep | -DN=2 -DRECALLS=1 -DGIVES_UP=2
 recall-readers-deep|deep | -DN=2 -DREADERS=1 -DREADERS_ONLY_READ -DRECALLS=1 -DGIVES_UP=0
 tokens     |      | -DN=2 -DTOKENS=2
 polled     |      | -DN=2 -DPOLLED=6 -DTWICE=4 -DGIVES_UP=4
-polled-readers|   | -DN=2 -DPOLLED=6 -DREADERS=1 -DREADERS_ONLY_READ -DGIVES_UP=4
+polled-readers|   | -DN=2 -DPOLLED=6 -DREADERS=1 -DREADERS_ONLY_READ -DGIVES_UP=0
+polled-readers-deep|deep | -DN=2 -DPOLLED=6 -DREADERS=1 -DREADERS_ONLY_READ -DGIVES_UP=4
 polled-death|     | -DN=2 -DPOLLED=4 -DKILLS=1 -DVICTIM=1 -DGIVES_UP=0
 polled-recall|    | -DN=2 -DPOLLED=6 -DRECALLS=1 -DGIVES_UP=0
 queue-deep |deep  | -DN=3 -DUNDO

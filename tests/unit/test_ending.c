@@ -158,7 +158,7 @@ static void *write_over(void *arg)
  * rather than the note of another hold. */
 START_TEST(a_note_that_is_written_over_is_not_known)
 {
-    enum { READS = 500000 };
+    enum { READS = 200000 };
     struct hfi_ending ending;
     pthread_t thread;
     ck_assert_int_eq(pthread_create(&thread, NULL, write_over, NULL), 0);
