@@ -5,7 +5,9 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 
+#include "json.h"
 #include "remedy.h"
 #include "socket_path.h"
 #include "text.h"
@@ -34,14 +36,59 @@ int cli_exit_code(int error)
     }
 }
 
-/* Writes an error line. Replaces control characters, because `what` may contain a text of another
- * program, such as a sequencer. */
+/* Where failures are written as JSON; NULL: as text, to stderr. */
+static FILE *json_out;
+
+void cli_fail_as_json(FILE *out)
+{
+    json_out = out;
+}
+
+/* Writes the object about a failure in one piece, because the command of `lock` may write to the
+ * same stream. */
+static void write_object(const char *where, int status, const char *sentence)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *memory = open_memstream(&text, &size);
+    struct json json;
+
+    json_init(&json, memory != NULL ? memory : json_out);
+    json_open_object(&json, NULL);
+    json_text(&json, "event", "failed");
+    json_text(&json, "command", where);
+    json_text(&json, "error", sentence);
+    json_unsigned(&json, "status", (uint64_t)status);
+    json_close_object(&json);
+    fputc('\n', json.out);
+    if (memory != NULL) {
+        (void)fclose(memory);
+        (void)!fwrite(text, 1, size, json_out);
+        free(text);
+    }
+    (void)fflush(json_out);
+}
+
+/* Writes that the command `where` (NULL: the program) has failed. Replaces control characters,
+ * because the sentence may contain a text of another program, such as a sequencer. */
+static int say(const char *where, int status, const char *sentence)
+{
+    if (json_out != NULL) {
+        write_object(where, status, sentence);
+        return status;
+    }
+    fprintf(stderr, "holdfast%s%s: ", where == NULL ? "" : " ", where == NULL ? "" : where);
+    (void)text_write_clean(stderr, sentence, 0);
+    fputc('\n', stderr);
+    return status;
+}
+
 static int fail_because(const char *where, const char *what, int error, const char *why)
 {
-    fprintf(stderr, "holdfast %s: ", where);
-    (void)text_write_clean(stderr, what, LINE_MAX_BYTES);
-    fprintf(stderr, ": %s\n", why);
-    return cli_exit_code(error);
+    char sentence[4 * LINE_MAX_BYTES];
+
+    snprintf(sentence, sizeof(sentence), "%.*s: %s", LINE_MAX_BYTES, what, why);
+    return say(where, cli_exit_code(error), sentence);
 }
 
 int cli_fail(const char *where, const char *what, int error)
@@ -56,23 +103,34 @@ int cli_fail_call(const char *where, const char *what, int error)
     if (error == HF_ENOMEM || text[0] == '\0') {
         return cli_fail(where, what, error);
     }
-    fprintf(stderr, "holdfast %s: ", where);
-    (void)text_write_clean(stderr, text, LINE_MAX_BYTES);
-    fputc('\n', stderr);
-    return cli_exit_code(error);
+    return say(where, cli_exit_code(error), text);
+}
+
+static int say_arguments(const char *where, int status, const char *format, va_list arguments)
+{
+    char line[LINE_MAX_BYTES];
+
+    vsnprintf(line, sizeof(line), format, arguments);
+    return say(where, status, line);
+}
+
+int cli_fail_with(int status, const char *where, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    status = say_arguments(where, status, format, arguments);
+    va_end(arguments);
+    return status;
 }
 
 int cli_usage_error(const char *where, const char *format, ...)
 {
     va_list arguments;
-    char line[LINE_MAX_BYTES];
 
-    fprintf(stderr, "holdfast%s%s: ", where == NULL ? "" : " ", where == NULL ? "" : where);
     va_start(arguments, format);
-    vsnprintf(line, sizeof(line), format, arguments);
+    (void)!say_arguments(where, CLI_USAGE, format, arguments);
     va_end(arguments);
-    (void)text_write_clean(stderr, line, 0);
-    fputc('\n', stderr);
     return CLI_USAGE;
 }
 

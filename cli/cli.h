@@ -11,6 +11,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include <holdfast/admin.h>
 
@@ -52,8 +53,15 @@ struct cli {
 int cli_exit_code(int error);
 
 /*
- * Writes a line to stderr: in command `where`, `what` failed with the library's error `error`.
- * Returns the exit code for the error.
+ * From now on the functions below write a failure as an object to `out`, and nothing to stderr:
+ *   {"event": "failed", "command": WHERE, "error": SENTENCE, "status": EXIT STATUS}
+ * NULL: they write a line to stderr, "holdfast WHERE: SENTENCE".
+ */
+void cli_fail_as_json(FILE *out);
+
+/*
+ * Writes that in command `where`, `what` failed with the library's error `error`. Returns the exit
+ * code for the error.
  */
 int cli_fail(const char *where, const char *what, int error);
 
@@ -64,13 +72,17 @@ int cli_fail(const char *where, const char *what, int error);
  */
 int cli_fail_call(const char *where, const char *what, int error);
 
-/* Writes a line about a wrong command line to stderr, and returns CLI_USAGE. `where` is the command
- * word, or NULL for the program itself. */
+/* Writes that the command failed, and returns `status`. `where` is the command word, or NULL for
+ * the program itself. */
+int cli_fail_with(int status, const char *where, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Writes that the command line is wrong, and returns CLI_USAGE. */
 int cli_usage_error(const char *where, const char *format, ...)
     __attribute__((format(printf, 2, 3), warn_unused_result));
 
 /* Connects to the agent. timeout_ns is hf_options.connect_timeout_ns. Returns 0, or the exit code
- * after a line on stderr that has the error, the socket's path and, if no agent answers, what to
+ * after it has written the error, the socket's path and, if no agent answers, what to
  * do. */
 int cli_connect(const struct cli *cli, const char *where, int64_t timeout_ns, hf_client **out)
     __attribute__((warn_unused_result));

@@ -27,7 +27,9 @@ static const char program_help[] =
     "  -s, --socket PATH   the agent's socket. Without it: $HOLDFAST_SOCKET if it is set, else\n"
     "                      /run/holdfast/agent.sock if an agent listens there, else\n"
     "                      $XDG_RUNTIME_DIR/holdfast/agent.sock\n"
-    "  --json              answer in JSON\n"
+    "  --json              answer in JSON. A failure is an object, too: event (failed), command,\n"
+    "                      error (a sentence), status (the exit status). It is on stdout, and\n"
+    "                      only of lock on stderr\n"
     "  -h, --help          this help; `holdfast lock --help` shows that of one command\n"
     "  -V, --version       print the version\n"
     "\n"
@@ -129,7 +131,7 @@ static const char lock_help[] =
     "holders, waiters, text). If the lock is closed, agent, pid, uid and command are those of the\n"
     "hold behind which it is closed. The event is waiting while holdfast waits for the lock,\n"
     "not_had if it could not take the lock (kind no_agent: no agent answers), and lost if the\n"
-    "hold ended.\n";
+    "hold ended. Any other failure is an object with event (failed), command, error, status.\n";
 
 static const char ls_help[] =
     "holdfast ls [--held | --all] [--sort KEY] [PREFIX]\n"

@@ -62,11 +62,8 @@ static int locks_open(struct lock_arguments *arguments, struct held *held)
                                  &held->locks[index]);
 
         if (error == HF_EUNSERVED && !arguments->no_wait) {
-            fprintf(stderr, "holdfast lock: ");
-            (void)text_write_clean(stderr, held->names[index], 0);
-            fprintf(stderr, ": %s: ", hf_strerror(HF_ETIMEDOUT));
-            fprintf(stderr, "%s\n", hf_strerror(error));
-            return arguments->not_now_status;
+            return cli_fail_with(arguments->not_now_status, "lock", "%s: %s: %s",
+                                 held->names[index], hf_strerror(HF_ETIMEDOUT), hf_strerror(error));
         }
         if (error != 0) {
             return cli_fail_call("lock", held->names[index], error);
@@ -244,8 +241,11 @@ int command_lock(struct cli *cli, int argc, char **argv)
     struct lock_arguments arguments;
     char command[COMMAND_SHOWN_SIZE];
     struct held held = {.client = NULL};
+
+    cli_fail_as_json(cli->json ? stderr : NULL); /* stdout is CMD's */
     int status = lock_arguments_read(cli, argc, argv, &arguments);
 
+    cli_fail_as_json(cli->json ? stderr : NULL);
     if (status == 0 && cli->help) {
         return help_show("lock");
     }

@@ -81,8 +81,7 @@ static int run_agent(const char *config, bool undo)
 
     (void)fflush(stdout);
     execvp(tool_agent(), arguments);
-    fprintf(stderr, "holdfast member: holdfastd cannot be run: %s\n", strerror(errno));
-    return CLI_NO_AGENT;
+    return cli_fail_with(CLI_NO_AGENT, "member", "holdfastd cannot be run: %s", strerror(errno));
 }
 
 /* The options of `holdfast member`, and the words after which they may stand. */

@@ -51,8 +51,7 @@ static void show(struct progress *progress)
 
 static int fail(const char *path, const char *what)
 {
-    fprintf(stderr, "holdfast member backup: %s: %s: %s\n", path, what, strerror(errno));
-    return CLI_FAILED;
+    return cli_fail_with(CLI_FAILED, "member backup", "%s: %s: %s", path, what, strerror(errno));
 }
 
 /* Waits until the agent has made the copy. Returns 0, or the exit status after a line on stderr. */
@@ -81,8 +80,8 @@ static int await_copy(struct cli *cli, struct progress *progress, int *copy)
         return cli_fail_call("member", "asking the agent", error);
     }
     if (progress->info.stage == HF_BACKUP_FAILED) {
-        fprintf(stderr, "holdfast member backup: the agent has made none: %s\n", progress->text);
-        return CLI_FAILED;
+        return cli_fail_with(CLI_FAILED, "member backup", "the agent has made none: %s",
+                             progress->text);
     }
     return 0;
 }
@@ -147,10 +146,9 @@ static int write_file(int copy, const struct hf_backup_info *info, const char *m
         status = fail(made, "cannot be written");
     }
     if (status == 0 && bytes != info->bytes) {
-        fprintf(stderr,
-                "holdfast member backup: %s: found %" PRIu64 " bytes, expected %" PRIu64 "\n", made,
-                bytes, info->bytes);
-        status = CLI_FAILED;
+        status = cli_fail_with(CLI_FAILED, "member backup",
+                               "%s: found %" PRIu64 " bytes, expected %" PRIu64, made, bytes,
+                               info->bytes);
     }
     /* link() and not rename() keeps a file that somebody made meanwhile */
     if (status == 0 && (force ? rename(made, path) : link(made, path)) != 0) {
@@ -196,11 +194,9 @@ int member_backup(struct cli *cli, const char *path, bool force)
         return fail(path, "cannot be made");
     }
     if (!force && access(path, F_OK) == 0) {
-        fprintf(stderr,
-                "holdfast member backup: %s: exists, and is left as it is: expected a new file, or "
-                "--force\n",
-                path);
-        return CLI_FAILED;
+        return cli_fail_with(CLI_FAILED, "member backup",
+                             "%s: exists, and is left as it is: expected a new file, or --force",
+                             path);
     }
     int status = await_copy(cli, &progress, &copy);
 

@@ -321,11 +321,10 @@ static int say_elsewhere(struct changing *changing, const struct change_step *st
 {
     size_t index = find(&changing->voters, step->name);
     end_line(changing);
-    fprintf(stderr,
-            "holdfast member add: %s is a voter already, at %s; `holdfast member move %s %s` "
-            "changes its address\n",
-            step->name, changing->voters.of[index].address, step->name, step->address);
-    return CLI_FAILED;
+    return cli_fail_with(CLI_FAILED, "member add",
+                         "%s is a voter already, at %s; `holdfast member move %s %s` changes its "
+                         "address",
+                         step->name, changing->voters.of[index].address, step->name, step->address);
 }
 
 static int take_step(struct changing *changing, const struct change_step *step)
@@ -427,12 +426,12 @@ static int check_cell(const struct changing *changing, const char *where, const 
     for (size_t i = 0; address != NULL && i < changing->voters.count; i++) {
         const char *known = changing->voters.of[i].address;
         if (known[0] == '\0') {
-            fprintf(stderr,
-                    "holdfast %s: %s listens nowhere, so no other agent can reach it: set listen "
-                    "and advertise in [cell] of its configuration, restart its agent, and begin "
-                    "again; nothing was changed\n",
-                    where, changing->voters.of[i].name);
-            return CLI_FAILED;
+            return cli_fail_with(
+                CLI_FAILED, where,
+                "%s listens nowhere, so no other agent can reach it: set listen and advertise in "
+                "[cell] of its configuration, restart its agent, and begin again; nothing was "
+                "changed",
+                changing->voters.of[i].name);
         }
         if (is_tls(known) != is_tls(address)) {
             return cli_usage_error(where,

@@ -55,10 +55,36 @@ static int dispatch(struct cli *cli, const char *word, int argc, char **argv)
         word);
 }
 
+/* Returns whether failures are to be written as JSON, also one that is found in the words before
+ * --json. `lock` decides for itself, because its words may be those of another command. */
+static bool wants_json(int argc, char **argv)
+{
+    bool command = false;
+    bool json = false;
+
+    for (int index = 1; index < argc && strcmp(argv[index], "--") != 0; index++) {
+        const char *word = argv[index];
+
+        if (strcmp(word, "-s") == 0 || strcmp(word, "--socket") == 0) {
+            index++;
+        } else if (strcmp(word, "--json") == 0) {
+            json = true;
+        } else if (word[0] != '-' && !command) {
+            command = true;
+            if (strcmp(word, "lock") == 0) {
+                return false;
+            }
+        }
+    }
+    return json;
+}
+
 int cli_run(int argc, char **argv)
 {
     struct cli cli = {.socket = NULL};
     int index = 1;
+
+    cli_fail_as_json(wants_json(argc, argv) ? stdout : NULL);
     int status = options_parse_leading(&cli, argc, argv, &index);
 
     if (status != 0) {

@@ -115,6 +115,9 @@ static int batch_run(const struct top_settings *settings, bool json)
         clearerr(stdout);
         return CLI_OK;
     }
+    if (error == 0 && news.error != 0 && json) {
+        return cli_exit_code(news.error); /* the last object says it */
+    }
     error = error != 0 ? error : news.error;
     return error != 0 ? cli_fail("top", "asking the agent", error) : CLI_OK;
 }

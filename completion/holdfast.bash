@@ -12,13 +12,14 @@ _holdfast_options() {
         grep -oE '^  +(-[a-zA-Z], )?-(-[a-z-]+|[a-zA-Z])' | grep -oE -- '-[-a-zA-Z]+' | sort -u
 }
 
+# _holdfast_names PROGRAM ls|member: prints the names of the locks, or of the voters.
 _holdfast_names() {
-    "$1" ls --json 2>/dev/null | grep -oE '"name": *"[^"\\]*"' | sed 's/^"name": *"//; s/"$//'
+    "$1" "$2" --json 2>/dev/null | grep -oE '"name": *"[^"\\]*"' | sed 's/^"name": *"//; s/"$//'
 }
 
 _holdfast() {
     local program=${COMP_WORDS[0]} current=${COMP_WORDS[COMP_CWORD]}
-    local before=${COMP_WORDS[COMP_CWORD - 1]} index command='' word
+    local before=${COMP_WORDS[COMP_CWORD - 1]} index command='' action='' word
     for ((index = 1; index < COMP_CWORD; index++)); do
         word=${COMP_WORDS[index]}
         if [[ $word == -- ]]; then
@@ -35,7 +36,7 @@ _holdfast() {
         case $word in
         -s | --socket) index=$((index + 1)) ;;
         -*) ;;
-        *) [[ -n $command ]] || command=$word ;;
+        *) if [[ -z $command ]]; then command=$word; else action=${action:-$word}; fi ;;
         esac
     done
     case $before in
@@ -50,13 +51,18 @@ _holdfast() {
     elif [[ -z $command ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$(_holdfast_commands "$program")" -- "$current")
     else
-        case $command in
-        member)
+        case $command/$action in
+        member/)
             mapfile -t COMPREPLY < \
                 <(compgen -W 'list add remove replace move backup rejoin' -- "$current")
             ;;
-        lock | ls | show | watch | top | break)
-            mapfile -t COMPREPLY < <(compgen -W "$(_holdfast_names "$program")" -- "$current")
+        member/remove | member/replace | member/move)
+            mapfile -t COMPREPLY < \
+                <(compgen -W "$(_holdfast_names "$program" member)" -- "$current")
+            ;;
+        member/backup) mapfile -t COMPREPLY < <(compgen -f -- "$current") ;;
+        lock/* | ls/* | show/* | watch/* | top/* | break/*)
+            mapfile -t COMPREPLY < <(compgen -W "$(_holdfast_names "$program" ls)" -- "$current")
             ;;
         esac
     fi

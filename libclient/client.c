@@ -220,10 +220,25 @@ static bool same_clock(hf_client *client, uint64_t agents_ns, int64_t now_ns)
     return apart_ns == 0;
 }
 
-static const char *refusal_text(const hf_client *client)
+/* Keeps why the agent has no room for this connection. */
+static void refusal_keep(hf_client *client, const struct hfi_frame *reason)
 {
-    return client->disk_full ? "the agent's disk is full: make room where its state_dir is"
-                             : "the agent has no room for one more connection";
+    char full[FULL_TEXT_MAX];
+    client->refused = HF_EFULL;
+    full_forget();
+    if (reason != NULL && reason->error == HF_EFULL) {
+        full_note(&reason->full);
+    }
+    if (reason != NULL && reason->error == HFI_DONE_DISK_FULL) {
+        snprintf(client->refusal, sizeof(client->refusal),
+                 "the agent's disk is full: make room where its state_dir is");
+    } else if (full_text(full, sizeof(full))) {
+        snprintf(client->refusal, sizeof(client->refusal),
+                 "the agent has no room for one more connection: %s", full);
+    } else {
+        snprintf(client->refusal, sizeof(client->refusal),
+                 "the agent has no room for one more connection");
+    }
 }
 
 /* Reads the frame with which an agent says why it has no room. An agent that does not say it hangs
@@ -232,13 +247,12 @@ static void refusal_read(hf_client *client)
 {
     struct answer answer;
     int got = socket_receive(client, boottime_ns() + REFUSAL_MS * NS_PER_MS, &answer);
-    client->refused = HF_EFULL;
-    client->disk_full = got == 1 && answer.frame.kind == HFI_FRAME_DONE &&
-                        answer.frame.request == 0 && answer.frame.error == HFI_DONE_DISK_FULL;
+    bool reason = got == 1 && answer.frame.kind == HFI_FRAME_DONE && answer.frame.request == 0;
+    refusal_keep(client, reason ? &answer.frame : NULL);
     if (got == 1) {
         answer_close_fd(&answer);
     }
-    trouble_set(client, HF_ENOAGENT, "%s", refusal_text(client));
+    trouble_set(client, HF_ENOAGENT, "%s", client->refusal);
 }
 
 /* Handles the answer to HELLO. Keeps the cause of a failure whose code says less. */
@@ -251,6 +265,12 @@ static int welcome_take(hf_client *client, const struct answer *answer, bool *re
          * soon */
         refusal_read(client);
         return HF_ENOAGENT;
+    }
+    if (frame->request == client->request && frame->kind == HFI_FRAME_DONE &&
+        frame->error == HF_EFULL) {
+        refusal_keep(client, frame);
+        trouble_set(client, HF_EFULL, "%s", client->refusal);
+        return HF_EFULL;
     }
     if (frame->request == client->request && frame->kind == HFI_FRAME_DONE && frame->error < 0) {
         trouble_set(client, frame->error, "the agent refuses this process: %s",
@@ -447,6 +467,7 @@ int client_ask(hf_client *client, struct hfi_frame *frame, enum hfi_frame_kind e
         return HF_ENOAGENT;
     }
     frame->request = ++client->request;
+    full_forget();
     int error = socket_send(client, frame);
     int64_t deadline_ns = boottime_ns() + ANSWER_MS * NS_PER_MS;
     answer->map = NULL;
@@ -479,6 +500,7 @@ int client_ask(hf_client *client, struct hfi_frame *frame, enum hfi_frame_kind e
         }
         if (answer->frame.kind == HFI_FRAME_DONE &&
             (expected == HFI_FRAME_DONE || answer->frame.error < 0)) {
+            full_note(&answer->frame.full);
             return answer->frame.error;
         }
         if (answer->frame.kind == expected) {
@@ -579,7 +601,7 @@ static int connect_first(hf_client *client, int64_t timeout_ns)
     }
     if (error == HF_ENOAGENT && client->refused != 0) {
         error = client->refused;
-        trouble_set(client, error, "%s", refusal_text(client));
+        trouble_set(client, error, "%s", client->refusal);
     }
     pthread_mutex_unlock(&client->socket_mutex);
     return error;
@@ -603,7 +625,7 @@ static int refuse(const struct hf_options *options, int error, const char *text)
 static int connect_report(hf_client *client, const struct hf_options *options, int error)
 {
     char cause[sizeof(client->trouble.text)];
-    bool exact = (error == HF_EPROTO || (error == HF_EFULL && client->disk_full)) &&
+    bool exact = (error == HF_EPROTO || error == HF_EFULL) &&
                  trouble_read(client, error, cause, sizeof(cause));
     why_write(options, exact ? cause : hf_strerror(error));
     if (error != 0) {

@@ -316,10 +316,12 @@ struct socket_identity {
     struct timespec changed;
 };
 
+enum { FULL_TEXT_MAX = 448 }; /* the size of the text about a full table, with its final zero */
+
 /* Why the last attempt to connect, or the last connection, failed. error 0: no failure is known. */
 struct trouble {
     int error;
-    char text[256];
+    char text[FULL_TEXT_MAX + 64];
 };
 
 struct hf_client {
@@ -345,8 +347,8 @@ struct hf_client {
     bool other_version;                  /* the last agent answered HF_EVERSION */
     char command[HFI_FRAME_COMMAND_MAX]; /* this process's command line for HELLO; set once */
     uint32_t command_size;
-    int refused;    /* HF_EFULL: an agent had no room for this connection; else 0 */
-    bool disk_full; /* it said that its disk is full */
+    int refused; /* HF_EFULL: an agent had no room for this connection; else 0 */
+    char refusal[FULL_TEXT_MAX + 64]; /* with HF_EFULL: its reason */
     /* the last packet had a descriptor, but this process already has as many as it may have */
     bool no_descriptor;
     bool path_fixed;
@@ -446,6 +448,11 @@ int failure_reach(hf_client *client, int error);
 void failure_forget_client(void);
 /* For a request to the agent: to do `action` with `object`. */
 int failure_ask(hf_client *client, int error, const char *action, const char *object);
+/* Keep and forget which table the agent has called full, for this thread. full_text() makes a text
+ * of it; it returns false if the agent has not said which. */
+void full_note(const struct hfi_full *full);
+void full_forget(void);
+bool full_text(char *out, size_t size);
 int failure_mode(const hf_lock *lock, enum hf_mode mode);
 int failure_acquire(hf_lock *lock, int error, int64_t timeout_ns);
 /* For a handle with a pending start. */

@@ -187,16 +187,18 @@ int failure_reach(hf_client *client, int error)
 static int failure_answer(const hf_client *client, int error, const char *action,
                           const char *object)
 {
+    char full[FULL_TEXT_MAX];
     switch (error) {
     case HF_EACCES:
         return failure(client, error,
                        "the agent's configuration does not allow this user (uid %ld) to %s \"%s\"",
                        (long)geteuid(), action, object);
     case HF_EFULL:
-        return failure(client, error,
-                       "the agent has no room to %s \"%s\": a table or its disk is full, or it has "
-                       "no descriptors left",
-                       action, object);
+        if (!full_text(full, sizeof(full))) {
+            snprintf(full, sizeof(full), "one of its tables is full, and its log may say which");
+        }
+        return failure(client, error, "the agent has no room to %s \"%s\": %s", action, object,
+                       full);
     case HF_EUNSERVED:
         return failure(client, error,
                        "the agent cannot %s \"%s\" now: it has given the namespace up, and may "

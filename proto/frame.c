@@ -114,6 +114,16 @@ static const struct hfi_field done_fields[] = {
     HFI_INTEGER(hfi_frame, error, ERROR_MIN, 0),
 };
 
+/* Optional: a DONE has these fields if it knows which table is full. */
+static const struct hfi_field full_fields[] = {
+    HFI_INTEGER_AS("table", hfi_frame, full.table, 1, UINT8_MAX),
+    HFI_BOOL_AS("share", hfi_frame, full.share),
+    HFI_INTEGER_AS("room", hfi_frame, full.room, 0, UINT64_MAX),
+    HFI_INTEGER_AS("pid", hfi_frame, full.pid, -1, PID_MAX),
+    HFI_INTEGER_AS("handles", hfi_frame, full.handles, 0, UINT64_MAX),
+    HFI_TEXT_AS("voter", hfi_frame, full.voter, HFI_TEXT_LABEL_OR_NONE),
+};
+
 static const struct hfi_field broken_fields[] = {
     HFI_INTEGER(hfi_broken_frame, error, ERROR_MIN, 0),
     HFI_INTEGER(hfi_broken_frame, closed_ns, 0, INT64_MAX),
@@ -244,6 +254,12 @@ static uint32_t length_of(const struct frame_schema *schema)
     return FIELDS_BEFORE + schema->count + (schema->tail != TAIL_NONE ? 1 : 0);
 }
 
+/* Returns whether a frame of that kind has its optional fields, if it has that length. */
+static bool has_full(const struct frame_schema *schema, uint32_t length)
+{
+    return schema->kind == HFI_FRAME_DONE && length == length_of(schema) + COUNT(full_fields);
+}
+
 /* Returns whether a frame of that kind may have that length. If not, notes the error in *reader. */
 static bool check_length(struct hfi_reader *reader, const struct frame_schema *schema,
                          uint32_t length)
@@ -251,7 +267,7 @@ static bool check_length(struct hfi_reader *reader, const struct frame_schema *s
     char found[MESSAGE_SIZE];
     char expected[MESSAGE_SIZE];
 
-    if (length == length_of(schema)) {
+    if (length == length_of(schema) || has_full(schema, length)) {
         return true;
     }
     (void)snprintf(found, sizeof found, "an array of %" PRIu32, length);
@@ -423,6 +439,8 @@ static bool read_frame(struct hfi_reader *reader, struct hfi_frame *out,
     }
     if (!check_length(reader, schema, length) ||
         !hfi_read_fields(reader, schema->fields, schema->count, FIELDS_BEFORE, base) ||
+        (has_full(schema, length) && !hfi_read_fields(reader, full_fields, COUNT(full_fields),
+                                                      FIELDS_BEFORE + schema->count, base)) ||
         !read_tail(reader, schema, out, cursor)) {
         return false;
     }
@@ -478,11 +496,16 @@ static void write_start(struct hfi_writer *writer, const struct frame_schema *sc
 {
     struct hfi_field request_field = request_field_of(schema);
 
-    hfi_write_array(writer, length_of(schema));
+    bool full = schema->kind == HFI_FRAME_DONE && frame->full.table != HFI_TABLE_UNKNOWN;
+
+    hfi_write_array(writer, length_of(schema) + (full ? COUNT(full_fields) : 0));
     hfi_write_fields(writer, &kind_field, 1, frame);
     hfi_write_fields(writer, &request_field, 1, frame);
     hfi_write_fields(writer, schema->fields, schema->count,
                      (const unsigned char *)frame + schema->base);
+    if (full) {
+        hfi_write_fields(writer, full_fields, COUNT(full_fields), frame);
+    }
 }
 
 void hfi_write_frame_start(struct hfi_writer *writer, const struct hfi_frame *frame)

@@ -205,6 +205,8 @@ static const struct field refused_fields[] = {
 /* Optional, because earlier releases do not have the field; see struct message_refused. */
 static const struct field refused_optional[] = {
     U32(message_refused, closed_ms),
+    U32(message_refused, table),
+    U32(message_refused, room),
 };
 static const struct field change_prepare_fields[] = {
     U32(message_change, number),
@@ -311,7 +313,7 @@ static const struct message_schema schemas[] = {
     [MESSAGE_AMENDED] = SCHEMA("AMENDED", grant_fields),
     [MESSAGE_GIVE_BACK_ACK] = SCHEMA("GIVE_BACK_ACK", version_fields),
     [MESSAGE_RECALL] = SCHEMA_OPTIONAL("RECALL", version_fields, recall_optional),
-    [MESSAGE_REFUSED] = SCHEMA_OPTIONAL("REFUSED", refused_fields, refused_optional),
+    [MESSAGE_REFUSED] = SCHEMA_NEWEST("REFUSED", refused_fields, refused_optional, 2),
     [MESSAGE_OWNER] = SCHEMA("OWNER", owner_fields),
     [MESSAGE_BREAK_HOLD] = SCHEMA_OPTIONAL("BREAK_HOLD", break_fields, break_optional),
     [MESSAGE_BROKEN] = SCHEMA_OPTIONAL("BROKEN", outcome_fields, broken_optional),

@@ -17,7 +17,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,17 +25,8 @@
 #include <unistd.h>
 
 #include "agent.h"
+#include "fail.h"
 #include "io/socket.h"
-
-__attribute__((format(printf, 3, 4))) static int fail(struct agent *agent, int code,
-                                                      const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(agent->error, sizeof(agent->error), format, arguments);
-    va_end(arguments);
-    return code;
-}
 
 /* The value of agent->own in folders_check() while it is unknown which user the agent will run
  * as. */
@@ -68,10 +58,10 @@ static bool check_folder(struct agent *agent, const struct stat *status, const c
     if (status->st_uid == agent->own && (status->st_mode & 022) == 0) {
         return true;
     }
-    fail(agent, 0,
-         "%s: found owner %u and mode %04o, expected owner %u and nobody else allowed to write",
-         shown, (unsigned)status->st_uid, (unsigned)(status->st_mode & 07777),
-         (unsigned)agent->own);
+    agent_fail(
+        agent, 0,
+        "%s: found owner %u and mode %04o, expected owner %u and nobody else allowed to write",
+        shown, (unsigned)status->st_uid, (unsigned)(status->st_mode & 07777), (unsigned)agent->own);
     return false;
 }
 
@@ -97,10 +87,11 @@ static bool check_way(struct agent *agent, const char *path, bool alone)
             return true; /* the code that needs the file reports the fault */
         }
         if (S_ISLNK(status.st_mode) && shared && !is_own(agent, status.st_uid)) {
-            fail(agent, 0,
-                 "%s: found a symbolic link of user %u in a folder that every user may write to, "
-                 "expected none",
-                 upto, (unsigned)status.st_uid);
+            agent_fail(
+                agent, 0,
+                "%s: found a symbolic link of user %u in a folder that every user may write to, "
+                "expected none",
+                upto, (unsigned)status.st_uid);
             return false;
         }
         if (S_ISLNK(status.st_mode) && stat(upto, &status) != 0) {
@@ -110,15 +101,17 @@ static bool check_way(struct agent *agent, const char *path, bool alone)
             break;
         }
         if (S_ISDIR(status.st_mode) && is_open(&status)) {
-            fail(agent, 0,
-                 "%s: found a folder that every user may write to (mode %04o), expected one that "
-                 "others may not write to, or the sticky bit",
-                 upto, (unsigned)(status.st_mode & 07777));
+            agent_fail(
+                agent, 0,
+                "%s: found a folder that every user may write to (mode %04o), expected one that "
+                "others may not write to, or the sticky bit",
+                upto, (unsigned)(status.st_mode & 07777));
             return false;
         }
         if (S_ISDIR(status.st_mode) && !is_trusted(agent, status.st_uid)) {
-            fail(agent, 0, "%s: expected a folder of this agent's user or root, found user %u's",
-                 upto, (unsigned)status.st_uid);
+            agent_fail(agent, 0,
+                       "%s: expected a folder of this agent's user or root, found user %u's", upto,
+                       (unsigned)status.st_uid);
             return false;
         }
         shared = (status.st_mode & 0002) != 0;
@@ -141,12 +134,12 @@ static int open_folder(struct agent *agent, int at, const char *path, const char
     int fd = openat(at, path, flags);
     if (fd < 0 && errno == ENOENT) {
         if (mkdirat(at, path, 0700) != 0 && errno != EEXIST) {
-            return fail(agent, -1, "%s: cannot make the folder: %s", shown, strerror(errno));
+            return agent_fail(agent, -1, "%s: cannot make the folder: %s", shown, strerror(errno));
         }
         fd = openat(at, path, flags);
     }
     if (fd < 0 || fstat(fd, &status) != 0) {
-        fail(agent, -1, "%s: %s", shown, strerror(errno));
+        agent_fail(agent, -1, "%s: %s", shown, strerror(errno));
         if (fd >= 0) {
             close(fd);
         }
@@ -165,20 +158,21 @@ static int take_lock(struct agent *agent, int at, const char *path, const char *
     struct stat status;
     int fd = openat(at, path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
     if (fd < 0) {
-        return fail(agent, -1, "%s: cannot open the lock file: %s", path, strerror(errno));
+        return agent_fail(agent, -1, "%s: cannot open the lock file: %s", path, strerror(errno));
     }
     if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) || status.st_uid != agent->own ||
         status.st_nlink != 1) {
         close(fd);
-        return fail(agent, -1, "%s: expected a file of this agent's user and nobody else's", path);
+        return agent_fail(agent, -1, "%s: expected a file of this agent's user and nobody else's",
+                          path);
     }
     if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
         int error = errno;
         close(fd);
         if (error == EWOULDBLOCK) {
-            return fail(agent, -1, "%s: in use by another agent", what);
+            return agent_fail(agent, -1, "%s: in use by another agent", what);
         }
-        return fail(agent, -1, "%s: cannot lock it: %s", path, strerror(error));
+        return agent_fail(agent, -1, "%s: cannot lock it: %s", path, strerror(error));
     }
     return fd;
 }
@@ -204,7 +198,7 @@ static bool check_socket_folder(struct agent *agent, const char *folder)
     }
     if (stat(folder, &status) != 0 || !S_ISDIR(status.st_mode) ||
         !is_trusted(agent, status.st_uid)) {
-        fail(agent, 0, "%s: expected a folder of this agent's user or root", folder);
+        agent_fail(agent, 0, "%s: expected a folder of this agent's user or root", folder);
         return false;
     }
     return true;
@@ -228,7 +222,7 @@ static bool make_socket_folder(struct agent *agent)
     if (mkdir(folder, mode) == 0) {
         (void)chmod(folder, mode); /* the umask may have cleared bits */
     } else if (errno != EEXIST) {
-        fail(agent, 0, "%s: cannot make the socket's folder: %s", folder, strerror(errno));
+        agent_fail(agent, 0, "%s: cannot make the socket's folder: %s", folder, strerror(errno));
         return false;
     }
     return check_socket_folder(agent, folder);
@@ -272,7 +266,7 @@ bool folders_check(struct agent *agent)
             continue; /* the path does not exist yet, or this user may not see it */
         }
         if (!S_ISDIR(status.st_mode)) {
-            fail(agent, 0, "%s: %s", path, strerror(ENOTDIR));
+            agent_fail(agent, 0, "%s: %s", path, strerror(ENOTDIR));
             return false;
         }
         if (!check_folder(agent, &status, path)) {
@@ -313,7 +307,7 @@ int folders_open(struct agent *agent, struct folders_locks *locks)
         return AGENT_EXIT_SOFTWARE;
     }
     if (socket_path_error(config->socket, error) != NULL) {
-        return fail(agent, AGENT_EXIT_SOFTWARE, "%s", error);
+        return agent_fail(agent, AGENT_EXIT_SOFTWARE, "%s", error);
     }
     return AGENT_EXIT_OK;
 }

@@ -2,23 +2,13 @@
 #include "run/record.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "fail.h"
 #include "observe/log.h"
 #include "peers/peers.h"
 #include "proto/check.h"
-
-__attribute__((format(printf, 3, 4))) static int fail(struct agent *agent, int code,
-                                                      const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(agent->error, sizeof(agent->error), format, arguments);
-    va_end(arguments);
-    return code;
-}
 
 /* Makes the rest of the agent go by agent->record. */
 static void show(struct agent *agent)
@@ -74,8 +64,8 @@ static int begin_from_file(struct agent *agent)
     struct message_agent names[MESSAGE_VOTERS_MAX];
     const char *wrong = config_voters_error(config);
     if (wrong != NULL) {
-        return fail(agent, AGENT_EXIT_CONFIG, "%s: [voters]: %s",
-                    agent->config_path != NULL ? agent->config_path : "--dev", wrong);
+        return agent_fail(agent, AGENT_EXIT_CONFIG, "%s: [voters]: %s",
+                          agent->config_path != NULL ? agent->config_path : "--dev", wrong);
     }
     for (uint32_t i = 0; i < config->voter_count; i++) {
         message_agent_set(&names[i], config->voters[i].name, strlen(config->voters[i].name));
@@ -94,7 +84,7 @@ int record_begin(struct agent *agent)
     int code = AGENT_EXIT_OK;
     if (!store_voters(agent->store, &agent->record, &found) ||
         (!found && !store_rules(agent->store, &rules, &ruled))) {
-        return fail(agent, AGENT_EXIT_SOFTWARE, "%s", store_error(agent->store));
+        return agent_fail(agent, AGENT_EXIT_SOFTWARE, "%s", store_error(agent->store));
     }
     if (!found && ruled && !agent->config.observer) {
         begin_with(agent, rules.voters, rules.voter_count);
@@ -132,7 +122,8 @@ int record_see_votes(struct agent *agent, bool *voted)
                  "this voter was removed: its agent goes on as an observer, with an empty store");
         log_end(&line);
     }
-    return done ? AGENT_EXIT_OK : fail(agent, AGENT_EXIT_SOFTWARE, "%s", store_error(agent->store));
+    return done ? AGENT_EXIT_OK
+                : agent_fail(agent, AGENT_EXIT_SOFTWARE, "%s", store_error(agent->store));
 }
 
 int record_check_rules(struct agent *agent, const struct message_rules *rules)
@@ -142,7 +133,7 @@ int record_check_rules(struct agent *agent, const struct message_rules *rules)
     bool found = false;
     uint64_t commit;
     if (!store_rules(agent->store, &stored, &found)) {
-        return fail(agent, AGENT_EXIT_SOFTWARE, "%s", store_error(agent->store));
+        return agent_fail(agent, AGENT_EXIT_SOFTWARE, "%s", store_error(agent->store));
     }
     bool alone = rules->voter_count == 1 && (!found || stored.voter_count == 1);
     if (found && message_rules_digest(&stored) == message_rules_digest(rules)) {
@@ -154,13 +145,14 @@ int record_check_rules(struct agent *agent, const struct message_rules *rules)
     }
     if (found && !alone && !agent->config.observer &&
         message_rules_differ(rules, &stored, differs, sizeof(differs))) {
-        return fail(agent, AGENT_EXIT_CONFIG,
-                    "the configuration (here) is not that of the cell that %s/holdfast.db belongs "
-                    "to (there): %s",
-                    agent->config.state_dir, differs);
+        return agent_fail(
+            agent, AGENT_EXIT_CONFIG,
+            "the configuration (here) is not that of the cell that %s/holdfast.db belongs "
+            "to (there): %s",
+            agent->config.state_dir, differs);
     }
     if (!found && !alone && agent->meta.commit > 1 && !agent->meta.rejoin) {
-        return fail(
+        return agent_fail(
             agent, AGENT_EXIT_CONFIG,
             "%s/holdfast.db is of a cell of one host: found %u in [voters], expected one (or an "
             "empty state_dir)",
@@ -168,7 +160,7 @@ int record_check_rules(struct agent *agent, const struct message_rules *rules)
     }
     if (!store_begin(agent->store) || !store_put_rules(agent->store, rules) ||
         !store_commit(agent->store, &commit)) {
-        return fail(agent, AGENT_EXIT_SOFTWARE, "%s", store_error(agent->store));
+        return agent_fail(agent, AGENT_EXIT_SOFTWARE, "%s", store_error(agent->store));
     }
     agent->meta.commit = commit;
     return AGENT_EXIT_OK;

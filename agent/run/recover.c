@@ -4,11 +4,11 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "fail.h"
 #include "io/clock.h"
 #include "run/record.h"
 #include "run/start.h"
@@ -17,18 +17,6 @@
  * have used more rounds than it knows, but by far not so many: each take-over of a partition uses
  * one. */
 enum { ROUNDS_SKIPPED = 1 << 24 };
-
-static int fail(struct agent *agent, int code, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
-static int fail(struct agent *agent, int code, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(agent->error, sizeof(agent->error), format, arguments);
-    va_end(arguments);
-    return code;
-}
 
 /* Opens the folders, and the store, which may be a backup. */
 static int open_store(struct agent *agent, struct store_identity *identity)
@@ -41,14 +29,14 @@ static int open_store(struct agent *agent, struct store_identity *identity)
     }
     snprintf(path, sizeof(path), "%s/holdfast.db", agent->config.state_dir);
     if (access(path, F_OK) != 0) {
-        return fail(agent, AGENT_EXIT_UNAVAILABLE, "%s: %s", path, strerror(errno));
+        return agent_fail(agent, AGENT_EXIT_UNAVAILABLE, "%s: %s", path, strerror(errno));
     }
     agent_store_identity(agent, identity);
     identity->takes_backup = true;
     agent->store = store_open(path, identity, &agent->meta, error);
     if (agent->store == NULL) {
-        return fail(agent, agent->meta.foreign ? AGENT_EXIT_CONFIG : AGENT_EXIT_SOFTWARE, "%s",
-                    error);
+        return agent_fail(agent, agent->meta.foreign ? AGENT_EXIT_CONFIG : AGENT_EXIT_SOFTWARE,
+                          "%s", error);
     }
     if (agent->meta.session_epoch > identity->epoch) {
         identity->epoch = agent->meta.session_epoch;
@@ -67,14 +55,15 @@ static int replace_store(struct agent *agent, replace_fn *replace, char *kept)
     char error[STORE_ERROR_MAX];
     struct store_identity identity;
     if (agent->config.observer) {
-        return fail(agent, AGENT_EXIT_CONFIG,
-                    "%s is an observer: it does not vote, so it has nothing to start over with",
-                    agent->config.agent);
+        return agent_fail(
+            agent, AGENT_EXIT_CONFIG,
+            "%s is an observer: it does not vote, so it has nothing to start over with",
+            agent->config.agent);
     }
     if (agent->config.voter_count <= 1) {
-        return fail(agent, AGENT_EXIT_CONFIG,
-                    "%s is the only voter of its cell: nobody else has what its store has",
-                    agent->config.agent);
+        return agent_fail(agent, AGENT_EXIT_CONFIG,
+                          "%s is the only voter of its cell: nobody else has what its store has",
+                          agent->config.agent);
     }
     int code = agent_open_folders(agent);
     if (code != AGENT_EXIT_OK) {
@@ -83,7 +72,7 @@ static int replace_store(struct agent *agent, replace_fn *replace, char *kept)
     agent_store_identity(agent, &identity);
     snprintf(path, sizeof(path), "%s/holdfast.db", agent->config.state_dir);
     if (!replace(path, &identity, kept, error)) {
-        return fail(agent, AGENT_EXIT_SOFTWARE, "%s", error);
+        return agent_fail(agent, AGENT_EXIT_SOFTWARE, "%s", error);
     }
     return AGENT_EXIT_OK;
 }
@@ -106,23 +95,25 @@ static int check(struct agent *agent, const struct store_survey *survey)
     const struct message_voters *record = &agent->record;
     const char *path = agent->config.state_dir;
     if (agent->host_config.self == HOST_OBSERVER) {
-        return fail(agent, AGENT_EXIT_CONFIG,
-                    "%s is no voter of record %" PRIu32
-                    ": its store does not have what a cell needs; use the store of a voter",
-                    agent->config.agent, record->number);
+        return agent_fail(agent, AGENT_EXIT_CONFIG,
+                          "%s is no voter of record %" PRIu32
+                          ": its store does not have what a cell needs; use the store of a voter",
+                          agent->config.agent, record->number);
     }
     if (record->count == 1 && !agent->meta.backup) {
-        return fail(agent, AGENT_EXIT_CONFIG,
-                    "%s is the only voter of its cell, and has its store: there is nothing to "
-                    "recover%s; start its agent",
-                    agent->config.agent, agent->meta.recovery_wait_ms != 0 ? " any more" : "");
+        return agent_fail(
+            agent, AGENT_EXIT_CONFIG,
+            "%s is the only voter of its cell, and has its store: there is nothing to "
+            "recover%s; start its agent",
+            agent->config.agent, agent->meta.recovery_wait_ms != 0 ? " any more" : "");
     }
     if (agent->meta.rejoin || !survey->voted) {
-        return fail(agent, AGENT_EXIT_CONFIG,
-                    "%s/holdfast.db: has never voted%s: the cell cannot begin anew with it", path,
-                    agent->meta.rejoin ? ", because it is starting over (its old store is kept "
-                                         "beside it: holdfast member rejoin --undo)"
-                                       : "");
+        return agent_fail(
+            agent, AGENT_EXIT_CONFIG,
+            "%s/holdfast.db: has never voted%s: the cell cannot begin anew with it", path,
+            agent->meta.rejoin ? ", because it is starting over (its old store is kept "
+                                 "beside it: holdfast member rejoin --undo)"
+                               : "");
     }
     return AGENT_EXIT_OK;
 }
@@ -141,15 +132,16 @@ static int plan(struct agent *agent, const struct store_survey *survey,
     memset(recovery, 0, sizeof(*recovery));
     if (generation + 1 >= MESSAGE_RECOVERIES_LIMIT ||
         survey->round > UINT32_MAX - 2 * (uint32_t)ROUNDS_SKIPPED) {
-        return fail(agent, AGENT_EXIT_CONFIG,
-                    "a cell can be recovered %u times, and this one has been: begin another cell",
-                    MESSAGE_RECOVERIES_LIMIT - 1);
+        return agent_fail(
+            agent, AGENT_EXIT_CONFIG,
+            "a cell can be recovered %u times, and this one has been: begin another cell",
+            MESSAGE_RECOVERIES_LIMIT - 1);
     }
     rules = (struct message_rules){.session_ttl_ns = agent->config.session_ttl_ns,
                                    .grace_ns = agent->config.grace_ns,
                                    .max_drift_percent = agent->config.max_drift_percent};
     if (!store_rules(agent->store, &stored, &found)) {
-        return fail(agent, AGENT_EXIT_SOFTWARE, "%s", store_error(agent->store));
+        return agent_fail(agent, AGENT_EXIT_SOFTWARE, "%s", store_error(agent->store));
     }
     /* Sessions of before may have longer durations than the file now says. */
     if (found && stored.session_ttl_ns > rules.session_ttl_ns) {
@@ -179,8 +171,8 @@ static int plan(struct agent *agent, const struct store_survey *survey,
     recovery->round = survey->round + ROUNDS_SKIPPED;
     recovery->wait_ms = (uint32_t)((quorum_recovery_wait_ns(&rules) + 999999) / 1000000);
     if (voters->number <= record->number) {
-        return fail(agent, AGENT_EXIT_CONFIG, "record %" PRIu32 " leaves no number for another",
-                    record->number);
+        return agent_fail(agent, AGENT_EXIT_CONFIG,
+                          "record %" PRIu32 " leaves no number for another", record->number);
     }
     return AGENT_EXIT_OK;
 }
@@ -262,14 +254,16 @@ static bool confirmed(struct agent *agent, const char *cell)
         return true;
     }
     if (name == NULL) {
-        (void)fail(agent, AGENT_EXIT_USAGE,
-                   "nothing was done: expected the name of the cell, typed on a terminal or as "
-                   "--recover=%s",
-                   agent->config.cell);
+        (void)agent_fail(
+            agent, AGENT_EXIT_USAGE,
+            "nothing was done: expected the name of the cell, typed on a terminal or as "
+            "--recover=%s",
+            agent->config.cell);
     } else {
-        (void)fail(agent, AGENT_EXIT_USAGE,
-                   "nothing was done: found the name \"%.64s\", expected that of the cell, \"%s\"",
-                   name, agent->config.cell);
+        (void)agent_fail(
+            agent, AGENT_EXIT_USAGE,
+            "nothing was done: found the name \"%.64s\", expected that of the cell, \"%s\"", name,
+            agent->config.cell);
     }
     return false;
 }
@@ -282,9 +276,9 @@ int agent_recover(struct agent *agent, const char *cell)
     char kept[STORE_KEPT_MAX];
     char error[STORE_ERROR_MAX];
     if (agent->config.observer) {
-        return fail(agent, AGENT_EXIT_CONFIG,
-                    "%s is an observer: a cell begins anew with the store of a voter",
-                    agent->config.agent);
+        return agent_fail(agent, AGENT_EXIT_CONFIG,
+                          "%s is an observer: a cell begins anew with the store of a voter",
+                          agent->config.agent);
     }
     int code = open_store(agent, &identity);
     if (code != AGENT_EXIT_OK) {
@@ -296,7 +290,7 @@ int agent_recover(struct agent *agent, const char *cell)
         return code;
     }
     if (!store_survey(agent->store, &agent->meta, &survey)) {
-        return fail(agent, AGENT_EXIT_SOFTWARE, "%s", store_error(agent->store));
+        return agent_fail(agent, AGENT_EXIT_SOFTWARE, "%s", store_error(agent->store));
     }
     code = check(agent, &survey);
     code = code == AGENT_EXIT_OK ? plan(agent, &survey, &recovery) : code;
@@ -311,7 +305,7 @@ int agent_recover(struct agent *agent, const char *cell)
     agent->store = NULL; /* store_recover() closes it */
     identity.takes_backup = false;
     if (!store_recover(old, &identity, &recovery, kept, error)) {
-        return fail(agent, AGENT_EXIT_SOFTWARE, "%s", error);
+        return agent_fail(agent, AGENT_EXIT_SOFTWARE, "%s", error);
     }
     printf("the old store is now %s\n", kept);
     printf("the cell %s begins anew with %s: start its agent\n", agent->config.cell,
@@ -342,24 +336,27 @@ int agent_back_up(struct agent *agent, const char *path, bool force, struct stor
         return code;
     }
     if (agent->meta.backup) {
-        return fail(agent, AGENT_EXIT_CONFIG, "%s/holdfast.db: is itself a backup: copy the file",
-                    agent->config.state_dir);
+        return agent_fail(agent, AGENT_EXIT_CONFIG,
+                          "%s/holdfast.db: is itself a backup: copy the file",
+                          agent->config.state_dir);
     }
     if (snprintf(made, sizeof(made), "%s.new-backup", path) >= (int)sizeof(made)) {
-        return fail(agent, AGENT_EXIT_UNAVAILABLE, "%.256s: %s", path, strerror(ENAMETOOLONG));
+        return agent_fail(agent, AGENT_EXIT_UNAVAILABLE, "%.256s: %s", path,
+                          strerror(ENAMETOOLONG));
     }
     if (!force && access(path, F_OK) == 0) {
-        return fail(agent, AGENT_EXIT_UNAVAILABLE,
-                    "%.256s: exists, and is left as it is: expected a new file, or --force", path);
+        return agent_fail(agent, AGENT_EXIT_UNAVAILABLE,
+                          "%.256s: exists, and is left as it is: expected a new file, or --force",
+                          path);
     }
     store_backup_remove(made);
     if (!copy_all(agent, made, error) || !store_backup_check(made, &identity, copied, error)) {
         store_backup_remove(made);
-        return fail(agent, AGENT_EXIT_SOFTWARE, "%s", error);
+        return agent_fail(agent, AGENT_EXIT_SOFTWARE, "%s", error);
     }
     if (!store_backup_place(made, path, force, error)) {
         store_backup_remove(made);
-        return fail(agent, AGENT_EXIT_SOFTWARE, "%s", error);
+        return agent_fail(agent, AGENT_EXIT_SOFTWARE, "%s", error);
     }
     return AGENT_EXIT_OK;
 }

@@ -19,7 +19,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +30,7 @@
 #include "agent.h"
 #include "driver/disk.h"
 #include "driver/driver.h"
+#include "fail.h"
 #include "io/clock.h"
 #include "io/peer.h"
 #include "io/region.h"
@@ -74,16 +74,6 @@ struct start {
     bool epoch_unknown;
     struct log_limit wake_limit;
 };
-
-__attribute__((format(printf, 3, 4))) static int fail(struct agent *agent, int code,
-                                                      const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(agent->error, sizeof(agent->error), format, arguments);
-    va_end(arguments);
-    return code;
-}
 
 /* ---- the store ---- */
 
@@ -321,7 +311,7 @@ static int map_cores(struct agent *agent)
     fill_quorum_config(agent, &config);
     const char *wrong = voter ? quorum_config_error(&config) : NULL;
     if (wrong != NULL) {
-        return fail(agent, AGENT_EXIT_CONFIG, "%s", wrong);
+        return agent_fail(agent, AGENT_EXIT_CONFIG, "%s", wrong);
     }
     for (uint32_t i = 0; i < agent->config.namespace_count; i++) {
         uint32_t left = NAMES_COUNT_MAX - name_count;
@@ -331,7 +321,7 @@ static int map_cores(struct agent *agent)
         (voter && map_block(&agent->start->quorum, quorum_size(&config.limits)) == NULL) ||
         map_block(&agent->start->host, host_size(&agent->host_config)) == NULL ||
         map_block(&agent->start->renewal, renewal_size()) == NULL) {
-        return fail(agent, AGENT_EXIT_UNAVAILABLE, "out of memory: %s", strerror(errno));
+        return agent_fail(agent, AGENT_EXIT_UNAVAILABLE, "out of memory: %s", strerror(errno));
     }
     agent->names = names_init(agent->start->names.memory, name_count, clock_random());
     agent->quorum = voter ? quorum_init(agent->start->quorum.memory, &config, agent->names) : NULL;
@@ -342,7 +332,7 @@ static int map_cores(struct agent *agent)
     host_set_delays(agent->host, file->delays_ms, file->room.delays);
     host_set_sound(agent->host, regions_are_sound, agent);
     if (!map_gossip(agent)) {
-        return fail(agent, AGENT_EXIT_UNAVAILABLE, "out of memory: %s", strerror(errno));
+        return agent_fail(agent, AGENT_EXIT_UNAVAILABLE, "out of memory: %s", strerror(errno));
     }
     return AGENT_EXIT_OK;
 }
@@ -355,14 +345,15 @@ static int load_voters(struct agent *agent)
     bool found[2] = {false, false};
     if (!store_voters(agent->store, &voters, &found[0]) ||
         !store_change_of_voters(agent->store, &change, &found[1])) {
-        return fail(agent, AGENT_EXIT_SOFTWARE, "%s", store_error(agent->store));
+        return agent_fail(agent, AGENT_EXIT_SOFTWARE, "%s", store_error(agent->store));
     }
     if ((found[0] && !quorum_load_voters(agent->quorum, &voters)) ||
         (found[1] && !quorum_load_change(agent->quorum, &change))) {
-        return fail(agent, AGENT_EXIT_SOFTWARE,
-                    "%s/holdfast.db: its record of voters does not fit; expected one that this "
-                    "agent writes",
-                    agent->config.state_dir);
+        return agent_fail(
+            agent, AGENT_EXIT_SOFTWARE,
+            "%s/holdfast.db: its record of voters does not fit; expected one that this "
+            "agent writes",
+            agent->config.state_dir);
     }
     return AGENT_EXIT_OK;
 }
@@ -386,14 +377,15 @@ static int make_cores(struct agent *agent)
         return code;
     }
     if (!quorum_load_round(agent->quorum, agent->meta.round)) {
-        return fail(agent, AGENT_EXIT_SOFTWARE,
-                    "%s/holdfast.db: found round %u, which no ballot can have",
-                    agent->config.state_dir, agent->meta.round);
+        return agent_fail(agent, AGENT_EXIT_SOFTWARE,
+                          "%s/holdfast.db: found round %u, which no ballot can have",
+                          agent->config.state_dir, agent->meta.round);
     }
     if (!store_load(agent->store, &reader)) {
         bool small = agent->config.profile == &profile_small;
-        return fail(agent, AGENT_EXIT_SOFTWARE, "%s%s", store_error(agent->store),
-                    small ? " (profile small: with profile = standard there is more room)" : "");
+        return agent_fail(agent, AGENT_EXIT_SOFTWARE, "%s%s", store_error(agent->store),
+                          small ? " (profile small: with profile = standard there is more room)"
+                                : "");
     }
     quorum_set_commit(agent->quorum, agent->meta.commit);
     return AGENT_EXIT_OK;
@@ -565,20 +557,21 @@ static int begin_epoch(struct agent *agent)
 {
     agent->start->epoch = agent->meta.session_epoch + 1;
     if (agent->start->epoch >= MESSAGE_EPOCH_LIMIT) {
-        return fail(agent, AGENT_EXIT_CONFIG,
-                    "%s/holdfast.db: found session %" PRIu32 ", the last number that there is, "
-                    "and that session cannot go on: the name %s is used up (docs/OPERATIONS.md, "
-                    "\"Session numbers\"); nothing was changed",
-                    agent->config.state_dir, agent->meta.session_epoch, agent->config.agent);
+        return agent_fail(
+            agent, AGENT_EXIT_CONFIG,
+            "%s/holdfast.db: found session %" PRIu32 ", the last number that there is, "
+            "and that session cannot go on: the name %s is used up (docs/OPERATIONS.md, "
+            "\"Session numbers\"); nothing was changed",
+            agent->config.state_dir, agent->meta.session_epoch, agent->config.agent);
     }
     if (!leave_session(agent)) {
-        return fail(agent, AGENT_EXIT_SOFTWARE, "%s", store_error(agent->store));
+        return agent_fail(agent, AGENT_EXIT_SOFTWARE, "%s", store_error(agent->store));
     }
     regions_forget_notes(agent);
     regions_take_notes(agent);
     int code = regions_make(agent);
     if (code == AGENT_EXIT_OK && !keep_session(agent)) {
-        code = fail(agent, AGENT_EXIT_SOFTWARE, "%s", store_error(agent->store));
+        code = agent_fail(agent, AGENT_EXIT_SOFTWARE, "%s", store_error(agent->store));
     }
     return code;
 }
@@ -675,7 +668,7 @@ static int make_session(struct agent *agent)
     char why[AGENT_ERROR_MAX] = "";
     struct store_reader reader = {.arg = agent, .region = load_region};
     if (!store_load(agent->store, &reader)) {
-        return fail(agent, AGENT_EXIT_SOFTWARE, "%s", store_error(agent->store));
+        return agent_fail(agent, AGENT_EXIT_SOFTWARE, "%s", store_error(agent->store));
     }
     const char *over = why_over(agent);
     agent->host_config.continued_epoch = over == NULL ? agent->meta.session_epoch : 0;
@@ -718,7 +711,7 @@ static bool blank(struct agent *agent)
 
 static int out_of_memory(struct agent *agent)
 {
-    return fail(agent, AGENT_EXIT_UNAVAILABLE, "out of memory");
+    return agent_fail(agent, AGENT_EXIT_UNAVAILABLE, "out of memory");
 }
 
 /* Makes the parts that need nothing but memory and the loop. */
@@ -740,8 +733,8 @@ int agent_open_folders(struct agent *agent)
     int code = folders_open(agent, &agent->start->locks);
     if (code == AGENT_EXIT_OK &&
         !lease_file_open(&agent->lease_file, agent->state_fd, &agent->left)) {
-        code = fail(agent, AGENT_EXIT_UNAVAILABLE, "%s/lease: %s", agent->config.state_dir,
-                    strerror(errno));
+        code = agent_fail(agent, AGENT_EXIT_UNAVAILABLE, "%s/lease: %s", agent->config.state_dir,
+                          strerror(errno));
     }
     return code;
 }
@@ -759,7 +752,7 @@ int agent_prepare(struct agent *agent)
     (void)signal(SIGXFSZ, SIG_IGN); /* a write beyond the size limit must fail, and not end the
                                      * process */
     if (!loop_create(agent) || !region_file_guard()) {
-        return fail(agent, AGENT_EXIT_UNAVAILABLE, "cannot set up the event loop");
+        return agent_fail(agent, AGENT_EXIT_UNAVAILABLE, "cannot set up the event loop");
     }
     agent->numbers = peer_numbers();
     if (!make_parts(agent)) {

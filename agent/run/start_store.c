@@ -14,12 +14,12 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "agent.h"
+#include "fail.h"
 #include "io/client_record.h"
 #include "io/clock.h"
 #include "io/region.h"
@@ -28,16 +28,6 @@
 #include "run/start.h"
 #include "serve/memory.h"
 #include "serve/processes.h"
-
-__attribute__((format(printf, 3, 4))) static int fail(struct agent *agent, int code,
-                                                      const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(agent->error, sizeof(agent->error), format, arguments);
-    va_end(arguments);
-    return code;
-}
 
 /* ---- regions of another layout ---- */
 
@@ -199,7 +189,7 @@ static int check_layouts(struct agent *agent)
     }
     return agent->error[0] != '\0'
                ? AGENT_EXIT_UNAVAILABLE
-               : fail(agent, AGENT_EXIT_SOFTWARE, "%s", store_error(agent->store));
+               : agent_fail(agent, AGENT_EXIT_SOFTWARE, "%s", store_error(agent->store));
 }
 
 int agent_open_store(struct agent *agent)
@@ -208,12 +198,12 @@ int agent_open_store(struct agent *agent)
     char error[STORE_ERROR_MAX];
     struct store_identity identity = {.cell = {.length = 0}};
     if (!lease_file_open(&agent->lease_file, agent->state_fd, &agent->left)) {
-        return fail(agent, AGENT_EXIT_UNAVAILABLE, "%s/lease: %s", agent->config.state_dir,
-                    strerror(errno));
+        return agent_fail(agent, AGENT_EXIT_UNAVAILABLE, "%s/lease: %s", agent->config.state_dir,
+                          strerror(errno));
     }
     if (!clock_boot_id(agent->boot_id)) {
-        return fail(agent, AGENT_EXIT_UNAVAILABLE,
-                    "/proc/sys/kernel/random/boot_id: cannot be read");
+        return agent_fail(agent, AGENT_EXIT_UNAVAILABLE,
+                          "/proc/sys/kernel/random/boot_id: cannot be read");
     }
     agent_store_identity(agent, &identity);
     identity.arg = agent;
@@ -224,14 +214,14 @@ int agent_open_store(struct agent *agent)
         return AGENT_EXIT_UNAVAILABLE; /* layout_allows() has written the error */
     }
     if (agent->store == NULL) {
-        return fail(agent,
-                    agent->meta.foreign || agent->meta.backup ? AGENT_EXIT_CONFIG
-                                                              : AGENT_EXIT_SOFTWARE,
-                    "%s", error);
+        return agent_fail(agent,
+                          agent->meta.foreign || agent->meta.backup ? AGENT_EXIT_CONFIG
+                                                                    : AGENT_EXIT_SOFTWARE,
+                          "%s", error);
     }
     log_migrated(agent, path);
     if (!files_open(agent)) {
-        return fail(agent, AGENT_EXIT_UNAVAILABLE, "out of memory");
+        return agent_fail(agent, AGENT_EXIT_UNAVAILABLE, "out of memory");
     }
     int code = memory_open(agent);
     return code == AGENT_EXIT_OK ? check_layouts(agent) : code;
@@ -242,9 +232,9 @@ int agent_open_lease_page(struct agent *agent)
     const struct lease_file_room room = {
         .kept = AGENT_KEPT_MAX, .delays = HOST_DELAYS_MAX, .regions = HOST_NAMESPACES_MAX};
     if (!lease_file_share(&agent->lease_file, memory_fd(agent), "lease", &room, &agent->left)) {
-        return fail(agent, AGENT_EXIT_UNAVAILABLE,
-                    "/dev/shm%s/lease: %s; expected room for a file of this user, mode 0600",
-                    memory_folder(agent), strerror(errno));
+        return agent_fail(agent, AGENT_EXIT_UNAVAILABLE,
+                          "/dev/shm%s/lease: %s; expected room for a file of this user, mode 0600",
+                          memory_folder(agent), strerror(errno));
     }
     agent->lease_file.grace_ns = agent->config.grace_ns;
     agent->lease_file.space = clock_space();

@@ -16,7 +16,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +23,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "fail.h"
 #include "io/clock.h"
 #include "io/region.h"
 #include "observe/log.h"
@@ -43,16 +43,6 @@ struct memory {
     bool removals_logged; /* it is already logged that files stay in /dev/shm */
 };
 
-__attribute__((format(printf, 3, 4))) static int fail(struct agent *agent, int code,
-                                                      const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(agent->error, sizeof(agent->error), format, arguments);
-    va_end(arguments);
-    return code;
-}
-
 /* ---- the folder ---- */
 
 static void name_folder(struct agent *agent)
@@ -68,23 +58,25 @@ static int log_why_not(struct agent *agent, int error)
 {
     switch (error) {
     case ETIMEDOUT:
-        return fail(agent, AGENT_EXIT_UNAVAILABLE,
-                    "/dev/shm%s: cannot be made: some process keeps /dev/shm locked, by a system "
-                    "call that does not end: find that process and end it (docs/SECURITY.md, "
-                    "\"Locks of the kernel that a client can keep\")",
-                    agent->memory->folder);
+        return agent_fail(
+            agent, AGENT_EXIT_UNAVAILABLE,
+            "/dev/shm%s: cannot be made: some process keeps /dev/shm locked, by a system "
+            "call that does not end: find that process and end it (docs/SECURITY.md, "
+            "\"Locks of the kernel that a client can keep\")",
+            agent->memory->folder);
     case ENOTDIR:
     case ELOOP:
-        return fail(agent, AGENT_EXIT_UNAVAILABLE,
-                    "/dev/shm%s: found no folder, expected one of this agent's user: remove it",
-                    agent->memory->folder);
+        return agent_fail(
+            agent, AGENT_EXIT_UNAVAILABLE,
+            "/dev/shm%s: found no folder, expected one of this agent's user: remove it",
+            agent->memory->folder);
     case EACCES:
-        return fail(agent, AGENT_EXIT_UNAVAILABLE,
-                    "/dev/shm%s: %s; if it is there, somebody else made it: remove it",
-                    agent->memory->folder, strerror(error));
+        return agent_fail(agent, AGENT_EXIT_UNAVAILABLE,
+                          "/dev/shm%s: %s; if it is there, somebody else made it: remove it",
+                          agent->memory->folder, strerror(error));
     default:
-        return fail(agent, AGENT_EXIT_UNAVAILABLE, "/dev/shm%s: cannot be made: %s",
-                    agent->memory->folder, strerror(error));
+        return agent_fail(agent, AGENT_EXIT_UNAVAILABLE, "/dev/shm%s: cannot be made: %s",
+                          agent->memory->folder, strerror(error));
     }
 }
 
@@ -95,11 +87,12 @@ static int check_folder(struct agent *agent)
         return log_why_not(agent, errno);
     }
     if (status.st_uid != agent->own || (status.st_mode & 0777) != 0700) {
-        return fail(agent, AGENT_EXIT_UNAVAILABLE,
-                    "/dev/shm%s: found owner %u and mode %04o, expected a folder of user %u, 0700: "
-                    "remove it",
-                    agent->memory->folder, (unsigned)status.st_uid,
-                    (unsigned)(status.st_mode & 07777), (unsigned)agent->own);
+        return agent_fail(
+            agent, AGENT_EXIT_UNAVAILABLE,
+            "/dev/shm%s: found owner %u and mode %04o, expected a folder of user %u, 0700: "
+            "remove it",
+            agent->memory->folder, (unsigned)status.st_uid, (unsigned)(status.st_mode & 07777),
+            (unsigned)agent->own);
     }
     return AGENT_EXIT_OK;
 }
@@ -170,10 +163,11 @@ static int open_locked(struct agent *agent)
         close(agent->memory->fd);
         agent->memory->fd = -1;
         if (clock_boottime_ns() > end_ns) {
-            return fail(agent, AGENT_EXIT_UNAVAILABLE,
-                        "/dev/shm%s: cannot be locked: another agent serves it or removes it, or "
-                        "an agent that was killed has not ended yet (fuser -v names the process)",
-                        agent->memory->folder);
+            return agent_fail(
+                agent, AGENT_EXIT_UNAVAILABLE,
+                "/dev/shm%s: cannot be locked: another agent serves it or removes it, or "
+                "an agent that was killed has not ended yet (fuser -v names the process)",
+                agent->memory->folder);
         }
         (void)!poll(NULL, 0, PAUSE_MS);
     }
@@ -183,14 +177,15 @@ int memory_open(struct agent *agent)
 {
     agent->memory = calloc(1, sizeof(*agent->memory));
     if (agent->memory == NULL) {
-        return fail(agent, AGENT_EXIT_UNAVAILABLE, "out of memory");
+        return agent_fail(agent, AGENT_EXIT_UNAVAILABLE, "out of memory");
     }
     agent->memory->fd = -1;
     name_folder(agent);
     if (agent->remover == NULL) {
-        return fail(agent, AGENT_EXIT_UNAVAILABLE,
-                    "holdfastd-rm could not be started: allow this user more processes (TasksMax, "
-                    "ulimit -u), or give the agent more memory");
+        return agent_fail(
+            agent, AGENT_EXIT_UNAVAILABLE,
+            "holdfastd-rm could not be started: allow this user more processes (TasksMax, "
+            "ulimit -u), or give the agent more memory");
     }
     return open_locked(agent);
 }

@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "agent.h"
@@ -138,22 +139,43 @@ static void take_command(const struct hfi_hello *hello, struct host_peer *out)
 }
 
 /* Writes the frame that refuses a connection before anything is read from it. Returns its size. */
-static size_t write_refusal(unsigned char *bytes, size_t size, int error)
+static size_t write_refusal(unsigned char *bytes, size_t size)
 {
-    const struct hfi_frame frame = {.kind = HFI_FRAME_DONE, .error = error};
+    const struct hfi_frame frame = {.kind = HFI_FRAME_DONE, .error = HF_EFULL};
     return hfi_frame_encode(&frame, bytes, size);
 }
 
-/* Refuses a connection because there is no room. A later attempt may succeed. `why` is an errno;
- * the client learns of a full disk. */
+/* Writes the frame that follows it, and says why there is no room. Returns its size. */
+static size_t write_reason(unsigned char *bytes, size_t size, int why)
+{
+    bool disk = why == ENOSPC || why == EDQUOT;
+    struct hfi_frame frame = {.kind = HFI_FRAME_DONE,
+                              .error = disk ? HFI_DONE_DISK_FULL : HF_EFULL};
+    if (!disk) {
+        struct rlimit limit = {0};
+        bool descriptors = why == EMFILE || why == ENFILE;
+        frame.full.table = why == ENOMEM   ? HFI_TABLE_MEMORY
+                           : why == EBUSY  ? HFI_TABLE_ENDED
+                           : why == EAGAIN ? HFI_TABLE_GREETINGS
+                           : why == EUSERS ? HFI_TABLE_CLIENTS
+                           : descriptors   ? HFI_TABLE_DESCRIPTORS
+                                           : HFI_TABLE_UNKNOWN;
+        if (why == EMFILE && getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+            frame.full.room = limit.rlim_cur;
+        }
+        frame.full.pid = -1;
+    }
+    return hfi_frame_encode(&frame, bytes, size);
+}
+
+/* Refuses a connection because there is no room. A later attempt may succeed. `why` is an errno. */
 static void send_full(struct connection *connection, int why)
 {
     unsigned char bytes[64];
     struct connection_output output = {.bytes = bytes, .fd = -1, .unasked = true};
-    output.size = write_refusal(bytes, sizeof(bytes), HF_EFULL);
-    bool sent = connection_send(connection, &output);
-    if (sent && (why == ENOSPC || why == EDQUOT)) {
-        output.size = write_refusal(bytes, sizeof(bytes), HFI_DONE_DISK_FULL);
+    output.size = write_refusal(bytes, sizeof(bytes));
+    if (connection_send(connection, &output)) {
+        output.size = write_reason(bytes, sizeof(bytes), why);
         (void)!connection_send(connection, &output);
     }
 }
@@ -375,7 +397,8 @@ bool serve_open(struct agent *agent, uint32_t connections_max, char error[SOCKET
                                    .closer = agent->closer,
                                    .shares = &serve->shares,
                                    .handler = handler(agent)};
-    config.refusal_size = write_refusal(config.refusal, sizeof(config.refusal), HF_EFULL);
+    config.refusal_size = write_refusal(config.refusal, sizeof(config.refusal));
+    config.refusal_reason = write_reason;
     serve->server = socket_open(agent_uv(agent), &config, error);
     return serve->server != NULL;
 }
@@ -545,9 +568,39 @@ static void alias(struct agent *agent, const struct host_action *action)
     }
 }
 
+/* Logs that a table is full. The host core limits these lines. */
+static void log_full(const struct agent *agent, const struct host_action *action)
+{
+    struct log_line line;
+    log_begin(&line, LOG_LEVEL_WARN, action->as.log.event);
+    log_text(&line, "table", action->as.log.table);
+    if (action->as.log.share) {
+        log_unsigned(&line, "room_of_one_user", action->as.log.room);
+    } else if (action->as.log.room > 0) {
+        log_unsigned(&line, "room", action->as.log.room);
+    }
+    if (action->as.log.whole) {
+        log_text(&line, "namespace", agent->config.namespaces[action->as.log.region].name);
+    }
+    if (action->as.log.by.length > 0) {
+        log_bytes(&line, "voter", action->as.log.by.text, action->as.log.by.length);
+    }
+    if (action->as.log.handles > 0) {
+        log_number(&line, "most_pid", action->as.log.pid);
+        log_number(&line, "most_uid", action->as.log.uid);
+        log_unsigned(&line, "most_handles", action->as.log.handles);
+    }
+    log_number(&line, "number", action->as.log.number);
+    log_end(&line);
+}
+
 static void log_action(struct agent *agent, const struct host_action *action)
 {
     struct log_line line;
+    if (action->as.log.table != NULL) {
+        log_full(agent, action);
+        return;
+    }
     log_begin_limited(&line, LOG_LEVEL_INFO, action->as.log.event, &agent->serve->lock_limit,
                       clock_boottime_ns());
     if (action->as.log.name.length > 0) {

@@ -64,7 +64,7 @@ enum hf_error {
     HF_EACCES = -10,       /* the agent's configuration or its socket's permissions forbid it */
     HF_EINVAL = -11,       /* an argument is out of its range */
     HF_ENAMETOOLONG = -12, /* a lock name of more than 255 bytes */
-    HF_EFULL = -13,        /* the agent has no room: a full table or disk, or no descriptors */
+    HF_EFULL = -13,        /* the agent has no room: hf_error_text says of what, and what helps */
     HF_EVERSION = -14,     /* library and agent have no version of the protocol in common */
     HF_EPROTO = -15,       /* the agent's answer is invalid */
     HF_ENOMEM = -16,       /* no memory, or no file descriptor */

@@ -161,6 +161,9 @@ static void act_on_lock(struct stage *stage, const struct actor_request *request
         try_in_child(stage, request->lock, reply);
         break;
     }
+    if ((request->kind == ACTOR_OPEN || request->kind == ACTOR_ACQUIRE) && reply->result < 0) {
+        snprintf(reply->text, sizeof(reply->text), "%s", hf_error_text(NULL));
+    }
 }
 
 static void act_on_cell(struct stage *stage, const struct actor_request *request,

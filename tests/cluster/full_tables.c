@@ -7,6 +7,7 @@
 
 #include <check.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "../suite_main.h"
 
@@ -68,6 +69,26 @@ static int open_eventually(struct actor *actor, uint32_t lock, const char *forma
     return result;
 }
 
+/* Expects that the open or acquire fails, and that the library's sentence has each of the texts. */
+static void expect_full(struct actor *actor, const struct actor_request *request,
+                        const char *const *texts)
+{
+    struct actor_reply reply = actor_do(actor, request);
+    ck_assert_int_eq(reply.result, HF_EFULL);
+    for (; *texts != NULL; texts++) {
+        ck_assert_msg(strstr(reply.text, *texts) != NULL, "no \"%s\" in: %s", *texts, reply.text);
+    }
+}
+
+static void expect_open_full(struct actor *actor, uint32_t lock, const char *name,
+                             const char *const *texts)
+{
+    struct actor_request request = {
+        .kind = ACTOR_OPEN, .lock = lock, .options = {.size = sizeof(request.options)}};
+    snprintf(request.name, sizeof(request.name), "%s", name);
+    expect_full(actor, &request, texts);
+}
+
 START_TEST(locks_full)
 {
     struct actor *actor = new_actor();
@@ -77,7 +98,13 @@ START_TEST(locks_full)
     for (uint32_t i = 1; i < LOCKS; i++) {
         ck_assert_int_eq(open_numbered(actor, i, "name/%u", i), 0);
     }
-    ck_assert_int_eq(open_numbered(actor, LOCKS, "name/%u", LOCKS), HF_EFULL);
+    char process[64];
+    snprintf(process, sizeof(process), "process %d has most open handles, 20", actor->pid);
+    expect_open_full(actor, LOCKS, "one more",
+                     (const char *const[]){"to open the lock \"one more\"",
+                                           "all 20 places for locks of this namespace", process,
+                                           "raise locks in [limits]", NULL});
+    ck_assert_uint_eq(agent_logged(&agent, "table=locks room=20 namespace=default"), 1);
     ck_assert(actor_remaining(actor, 0) > 0);
     for (uint32_t i = 1; i < LOCKS; i++) { /* each open lock works */
         ck_assert_int_eq(actor_acquire(actor, i, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
@@ -103,7 +130,9 @@ START_TEST(handles_full)
     }
     ck_assert_int_eq(open_numbered(actor, HANDLES, "same", 0), HF_EFULL);
     struct actor *other = new_actor();
-    ck_assert_int_eq(open_numbered(other, 0, "same/%u", 1), HF_EFULL);
+    expect_open_full(other, 0, "same/1",
+                     (const char *const[]){"all 40 handles of open locks", "most open handles, 40",
+                                           "raise handles in [limits]", NULL});
     ck_assert_int_eq(actor_acquire(actor, 0, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
     for (uint32_t i = 1; i < HANDLES; i++) {
         close_lock(actor, i);
@@ -126,6 +155,17 @@ START_TEST(clients_full)
     actor_start(&refused, agent.socket, NULL);
     ck_assert_int_eq(refused.connected, HF_EFULL);
     actor_end(&refused);
+    char why[512];
+    hf_client *client;
+    struct hf_options options = {.size = sizeof(options),
+                                 .socket = agent.socket,
+                                 .connect_timeout_ns = 50 * MS,
+                                 .why = why,
+                                 .why_size = sizeof(why)};
+    ck_assert_int_eq(hf_connect(&options, &client), HF_EFULL);
+    ck_assert_msg(strstr(why, "all 6 places for connected processes are in use") != NULL, "%s",
+                  why);
+    ck_assert_ptr_nonnull(strstr(why, "raise clients in [limits]"));
     ck_assert(actor_remaining(&actors[0], 0) > 0);
     actor_end(&actors[--actor_count]);
     int64_t end_ns = boottime_now() + GUARD_MS * MS;
@@ -165,7 +205,11 @@ START_TEST(blocks_full)
         ck_assert_int_eq(actor_release(waiter, i), 0);
         ck_assert_int_eq(actor_acquire(holder, i, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
     }
-    ck_assert_int_eq(actor_acquire(waiter, BLOCKS, HF_EXCLUSIVE, GUARD_MS, NULL), HF_EFULL);
+    expect_full(waiter,
+                &(struct actor_request){
+                    .kind = ACTOR_ACQUIRE, .lock = BLOCKS, .mode = HF_EXCLUSIVE, .timeout_ns = -1},
+                (const char *const[]){"to take the lock \"lock/2\"", "all 2 blocks of seats",
+                                      "raise blocks in [limits]", NULL});
     for (uint32_t i = 0; i < BLOCKS + 1; i++) { /* no lock is lost */
         ck_assert(actor_remaining(holder, i) > 0);
         ck_assert_int_eq(actor_release(holder, i), 0);

@@ -40,8 +40,13 @@ starts() { journalctl --no-pager -o cat -u holdfastd | grep -c 'event=serving' |
 token() { holdfast lock "$1" -- sh -c 'echo $HOLDFAST_TOKEN'; }
 is_failed() { [[ $(property ActiveState) == failed ]]; }
 
+# answer true|false: preseeds the answer to the installation's question.
+answer() { echo "holdfast holdfast/one-host boolean $1" | debconf-set-selections; }
+
+# The question is declined, so the host gets no configuration.
 fresh_install() {
     apt_get update
+    answer false
     apt_get install "$packages"/holdfast_*.deb
     grep -q "^holdfast: to write $config: holdfast setup" "$work/apt.log" ||
         fail "the installation says not what to do"
@@ -224,6 +229,56 @@ purge() {
     [[ $(systemctl is-enabled holdfastd 2>&1) != enabled ]] || fail "the unit is enabled"
 }
 
+# With the default answer, one line installs the package and takes a lock, literally so.
+one_line() {
+    [[ -z $(debconf-show holdfast) ]] || fail "the purge keeps: $(debconf-show holdfast)"
+    useradd --create-home installer 2>/dev/null || true
+    cp "$packages"/{holdfast,libholdfast0}_*.deb "$work"
+    (cd "$work" && apt-get install -q -y -o APT::Sandbox::User=root ./holdfast_*.deb \
+        >"$work/apt.log" 2>&1 && holdfast lock demo -- echo mine) >"$work/said"
+    [[ $(<"$work/said") == mine ]] || fail "the line says: $(<"$work/said")"
+    [[ $(property ActiveState) == active && $(property UnitFileState) == enabled ]]
+    grep -q "^holdfast: wrote $config" "$work/apt.log" || fail "it says not what it wrote"
+    [[ $(stat -c '%a %U' "$config") == '644 root' ]] || fail "$(stat -c '%a %U' "$config")"
+}
+
+# An upgrade, and an installation after a removal, ask nothing and change nothing.
+one_line_again() {
+    local before
+    before=$(sha256sum "$config")
+    answer false
+    apt_get install "$given"/upgrade/{holdfast,libholdfast0}_*.deb
+    wait_for 10 holdfast status
+    apt_get remove holdfast
+    rm "$config"
+    answer true
+    apt_get install "$packages"/{holdfast,libholdfast0}_*.deb
+    [[ ! -e $config ]] || fail "a second installation writes a configuration beside a store"
+    ! grep -q 'Begin with a cell' "$work/apt.log" || fail "it asks again"
+    apt_get purge holdfast
+    [[ -z $(debconf-show holdfast) ]] || fail "the purge keeps: $(debconf-show holdfast)"
+    mkdir -p /etc/holdfast
+    printf '; mine\n' >"$config"
+    before=$(sha256sum "$config")
+    answer true
+    apt_get install "$packages"/holdfast_*.deb
+    [[ $(sha256sum "$config") == "$before" ]] || fail "it changes a configuration"
+    apt_get purge holdfast
+}
+
+# On a terminal there is one question. The user of sudo may take locks with the default answer.
+asked_once() {
+    local line="DEBIAN_FRONTEND=teletype SUDO_USER=installer apt-get install -q -y"
+    line+=" -o APT::Sandbox::User=root $packages/holdfast_*.deb"
+    printf '\n' | script -qec "$line" /dev/null >"$work/said" 2>&1
+    [[ $(grep -c 'Begin with a cell of this one host?' "$work/said") == 1 ]] ||
+        fail "it asks: $(grep -n '?' "$work/said")"
+    [[ $(runuser -u installer -- holdfast lock demo -- echo mine) == mine ]] ||
+        fail "the user of sudo: $(runuser -u installer -- holdfast status 2>&1)"
+    apt_get purge holdfast libholdfast0
+    userdel -r installer 2>/dev/null || true
+}
+
 # The files that `cmake --install` puts into /usr/local, without packages, run as a service, too.
 usr_local() {
     [[ -d $given/local ]] || { step "(no build of this source for this Debian: left out)"; return; }
@@ -241,7 +296,8 @@ usr_local() {
 }
 
 for part in fresh_install without_configuration first_step one_question first_lock all_packages \
-    upgrade upgrade_refused upgrade_stopped remove purge usr_local; do
+    upgrade upgrade_refused upgrade_stopped remove purge one_line one_line_again asked_once \
+    usr_local; do
     step "$part"
     "$part"
 done

@@ -83,6 +83,9 @@ offers "--self" holdfast setup --se
 offers "--wait" holdfast lock --wai
 offers "--socket" holdfast lock --so
 offers "--now" holdfast break --no
+offers "rejoin remove replace" holdfast member r
+offers "" holdfast member remove r
+offers "$work/local" holdfast member backup "$work/loc"
 [[ " $(complete_words holdfast '') " == *" lock "* ]] || fail "bash does not offer the commands"
 for shell in zsh fish; do
     command -v $shell >/dev/null || continue
@@ -93,6 +96,31 @@ if command -v fish >/dev/null; then
     got=$(HOME=$work PATH=$work/local/bin:$PATH fish --no-config -c "
         source $work/local/share/fish/vendor_completions.d/holdfast.fish
         complete -C 'holdfast lock --wai'; complete -C 'holdfast doc'
+        complete -C 'holdfast -s /none stat'; complete -C 'holdfast member rej'
+        complete -C 'holdfast member remove rej'
         complete -C 'holdfast lock x -- cmak' | grep '^cmake'" | cut -f1 | paste -sd' ')
-    [[ $got == "--wait doctor cmake"* ]] || fail "fish offers '$got'"
+    [[ $got == "--wait doctor status rejoin cmake"* ]] || fail "fish offers '$got'"
+    got=$(HOME=$work PATH=$work/local/bin:$PATH fish --no-config -c "
+        source $work/local/share/fish/vendor_completions.d/holdfast.fish
+        complete -C 'holdfast mem'" | paste -sd' ')
+    [[ $got == $'member\tlist'* ]] || fail "fish offers '$got'"
+fi
+
+# zsh_offers WORD LINE: zsh offers the word behind the line. zsh completes only on a terminal.
+zsh_offers() {
+    PATH=$work/local/bin:$PATH TERM=dumb HOME=$work timeout 60 zsh -f -c '
+        zmodload zsh/zpty
+        zpty z zsh -f -i
+        zpty -w z "fpath=($1 \$fpath); autoload -U compinit; compinit -u -D" \
+            "bindkey \"^I\" list-choices; print IS\"\"READY"
+        zpty -r -m z out "*ISREADY*"
+        zpty -w -n z "$3"$'"'\t'"'
+        zpty -r -m z out "*[[:space:]m]${2}[[:space:]]*"
+        zpty -d z' zsh "$work/local/share/zsh/site-functions" "$1" "$2" ||
+        fail "zsh does not offer '$1' for '$2'"
+}
+if command -v zsh >/dev/null; then
+    zsh_offers status "holdfast "
+    zsh_offers --wait "holdfast lock --wai"
+    zsh_offers replace "holdfast member "
 fi

@@ -449,9 +449,11 @@ int hf_next_event(hf_client *client, struct hf_event *out)
 
 const char *hf_strerror(int error)
 {
-    static char text[32];
+    static char texts[2][32]; /* a command may need two at a time */
+    static unsigned next;
+    char *text = texts[next++ % 2];
 
-    snprintf(text, sizeof(text), "fake error %d", error);
+    snprintf(text, sizeof(texts[0]), "fake error %d", error);
     return text;
 }
 

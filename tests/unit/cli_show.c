@@ -128,7 +128,8 @@ START_TEST(test_ls)
     ck_assert_str_eq(ran.out, "[]\n");
     run_command("list=-10", "--json ls", &ran);
     ck_assert_int_eq(ran.status, 77);
-    ck_assert_str_eq(ran.out, "");
+    ck_assert_str_eq(ran.out, "{\"event\":\"failed\",\"command\":\"ls\",\"error\":\"fake "
+                              "failure\\u001b with its value\",\"status\":77}\n");
     run_command("", "ls", &ran);
     char since[2][64];
     ck_assert_int_eq(sscanf(ran.out,

@@ -232,7 +232,13 @@ void sample_large(size_t index, struct hfi_frame *out)
         large_stated(&out->stated);
         break;
     case HFI_FRAME_DONE:
-        out->error = 0;
+        out->error = -13;
+        out->full = (struct hfi_full){.table = UINT8_MAX,
+                                      .share = true,
+                                      .room = UINT64_MAX,
+                                      .pid = INT32_MAX,
+                                      .handles = UINT64_MAX,
+                                      .voter = sample_text("a-label-of-32-bytes-for-a-voter-")};
         break;
     case HFI_FRAME_STATUS:
     case HFI_FRAME_EVENTS:

@@ -483,6 +483,11 @@ void rig_refuse(struct rig *rig, const struct message *request, enum message_ref
                                           : request->as.acquire.request_id;
     message.as.refused.name = amend ? request->as.amend.name : request->as.acquire.name;
     message.as.refused.reason = (uint8_t)reason;
+    if (reason == MESSAGE_REFUSED_FULL) {
+        message_agent_set(&message.as.refused.owner, "host-b", 6);
+        message.as.refused.table = HFI_TABLE_VOTER_VALUES;
+        message.as.refused.room = 1024;
+    }
     rig_receive(rig, &message);
 }
 

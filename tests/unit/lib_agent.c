@@ -91,6 +91,13 @@ static void send_done(int fd, uint64_t request, int error)
     send_frame(fd, &done, NULL, 0);
 }
 
+static void send_full(struct agent *agent, int fd, uint64_t request)
+{
+    struct hfi_frame done = {.kind = HFI_FRAME_DONE, .request = request, .error = HF_EFULL};
+    done.full = agent->full;
+    send_frame(fd, &done, NULL, 0);
+}
+
 static struct hfi_text text(const char *string)
 {
     return (struct hfi_text){.bytes = string, .size = (uint32_t)strlen(string)};
@@ -114,6 +121,8 @@ static void answer_hello(struct agent *agent, int at, const struct hfi_frame *fr
         send_done(agent->connections[at], 0, HF_EFULL);
         if (atomic_load(&agent->mood) == MOOD_DISK_FULL) {
             send_done(agent->connections[at], 0, HFI_DONE_DISK_FULL);
+        } else if (agent->full.table != HFI_TABLE_UNKNOWN) {
+            send_full(agent, agent->connections[at], 0);
         }
         drop(agent, at);
         return;
@@ -240,6 +249,10 @@ static void answer_open(struct agent *agent, int at, const struct hfi_frame *fra
     int mood = atomic_load(&agent->mood);
     if (mood == MOOD_REFUSES) {
         send_done(fd, frame->request, HF_EACCES);
+        return;
+    }
+    if (agent->full.table != HFI_TABLE_UNKNOWN) {
+        send_full(agent, fd, frame->request);
         return;
     }
     pthread_mutex_lock(&agent->mutex);

@@ -133,6 +133,9 @@ START_TEST(a_refusal_ends_the_open)
     const struct rig_reply *reply = rig_find(rig, client, HFI_FRAME_DONE);
     ck_assert_ptr_nonnull(reply);
     ck_assert_int_eq(reply->frame.error, HF_EFULL);
+    ck_assert_uint_eq(reply->frame.full.table, HFI_TABLE_VOTER_VALUES);
+    ck_assert_uint_eq(reply->frame.full.room, 1024);
+    ck_assert_uint_eq(reply->frame.full.voter.size, 6);
     ck_assert_ptr_null(rig_open(rig, client, "a", 0)); /* the client can ask for "a" again */
     ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_ACQUIRE), 2);
 }
@@ -287,7 +290,10 @@ START_TEST(no_user_but_root_takes_every_handle)
     ck_assert_ptr_nonnull(refused);
     ck_assert_int_eq(refused->frame.kind, HFI_FRAME_DONE);
     ck_assert_int_eq(refused->frame.error, HF_EFULL);
-    ck_assert_uint_eq(small->rows, 2); /* an OPEN that is refused takes no slot */
+    ck_assert_uint_eq(refused->frame.full.table, HFI_TABLE_HANDLES);
+    ck_assert(refused->frame.full.share && refused->frame.full.room == 2);
+    ck_assert_uint_eq(refused->frame.full.handles, 1); /* of this user's own process */
+    ck_assert_uint_eq(small->rows, 2);                 /* an OPEN that is refused takes no slot */
     small->uid = 6;
     uint32_t three = rig_connect(small, HOST_MAY_USE);
     rig_open_granted(small, three, "c", 0);
@@ -296,7 +302,10 @@ START_TEST(no_user_but_root_takes_every_handle)
     ck_assert_int_eq(rig_text(small, one, HFI_FRAME_WATCH, "a")->frame.error, 0);
     /* one user gets at most half of the four watches */
     ck_assert_int_eq(rig_text(small, two, HFI_FRAME_WATCH, "a")->frame.error, 0);
-    ck_assert_int_eq(rig_text(small, two, HFI_FRAME_WATCH, "b")->frame.error, HF_EFULL);
+    refused = rig_text(small, two, HFI_FRAME_WATCH, "b");
+    ck_assert_int_eq(refused->frame.error, HF_EFULL);
+    ck_assert_uint_eq(refused->frame.full.table, HFI_TABLE_WATCHES);
+    ck_assert(refused->frame.full.share && refused->frame.full.room == 2);
     ck_assert_int_eq(rig_text(small, three, HFI_FRAME_WATCH, "b")->frame.error, 0);
     small->uid = 0;
     rig_open_granted(small, rig_connect(small, HOST_MAY_USE), "d", 0);
@@ -324,7 +333,10 @@ START_TEST(no_user_but_root_takes_every_id)
         }
         large->reply_count = 0;
     }
-    ck_assert_int_eq(rig_open(large, last, name, 0)->frame.error, HF_EFULL);
+    const struct rig_reply *refused = rig_open(large, last, name, 0);
+    ck_assert_int_eq(refused->frame.error, HF_EFULL);
+    ck_assert_uint_eq(refused->frame.full.table, HFI_TABLE_HOLDERS);
+    ck_assert(refused->frame.full.share && refused->frame.full.room == 32767);
     ck_assert_uint_eq(rig_connect(large, HOST_MAY_USE), 0);
     large->uid = 6;
     uint32_t other = rig_connect(large, HOST_MAY_USE);
@@ -416,10 +428,15 @@ START_TEST(full_tables_say_so_and_lose_nothing)
     const struct rig_reply *reply = rig_open(small, one, "c", 0); /* there is no free slot */
     ck_assert_ptr_nonnull(reply);
     ck_assert_int_eq(reply->frame.error, HF_EFULL);
+    ck_assert_uint_eq(reply->frame.full.table, HFI_TABLE_LOCKS);
+    ck_assert_uint_eq(reply->frame.full.room, 2);
     (void)rig_open_granted(small, two, "a", 0);
     reply = rig_open(small, two, "a", 0); /* there is no free handle */
     ck_assert_ptr_nonnull(reply);
     ck_assert_int_eq(reply->frame.error, HF_EFULL);
+    ck_assert_uint_eq(reply->frame.full.table, HFI_TABLE_HANDLES);
+    ck_assert(!reply->frame.full.share && reply->frame.full.room == 3);
+    ck_assert_uint_eq(reply->frame.full.handles, 2);
     ck_assert_uint_ne(rig_seat(small, one, a.handle, false), HFI_SEAT_NONE);
     /* there is no free block of seats */
     ck_assert_uint_eq(rig_seat(small, two, b.handle, false), HFI_SEAT_NONE);

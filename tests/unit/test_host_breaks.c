@@ -494,6 +494,36 @@ START_TEST(an_upgrade_does_not_save_a_hold_from_the_break)
 }
 END_TEST
 
+/* Two readers have the lock, and the first one has taken the word: it waits until the second has
+ * left, and then has the lock exclusively. The break reports each of the two once, as a reader. */
+START_TEST(a_reader_that_upgrades_is_reported_once)
+{
+    struct hfi_held held;
+    struct hfi_frame frame = {.kind = HFI_FRAME_BREAK};
+    struct hfi_opened opened[2];
+    for (uint32_t i = 0; i < 2; i++) {
+        opened[i] = i == 0 ? rig_open_granted(rig, other, "a", 0)
+                           : rig_open(rig, other, "a", 0)->frame.opened;
+        opened[i].seat = rig_seat(rig, other, opened[i].handle, true);
+        ck_assert_int_eq(cell_read(&opened[i], &held), HFI_HELD);
+    }
+    rig->region.words[opened[0].slot].word += 1 +
+                                              ((uint64_t)opened[0].holder
+                                               << HFI_W_HOLDER_SHIFT); /* as upgrade_take() does */
+    frame.break_lock.name = (struct hfi_text){"a", 1};
+    struct rig_reply *reply = rig_ask(rig, client, &frame);
+    ck_assert_uint_eq(reply->frame.broken.hold_count, 2);
+    ck_assert_uint_eq(reply->frame.broken.more, 0);
+    for (uint32_t i = 0; i < 2; i++) {
+        struct hfi_party_frame hold;
+        ck_assert(hfi_listed_next_party(&reply->cursor, &hold));
+        ck_assert_uint_eq(hold.mode, HF_SHARED);
+    }
+    ck_assert(!hfi_has_readers(&rig->region, opened[0].slot, HFI_SEAT_NONE));
+    ck_assert_uint_eq(hfi_word_holder(rig_word(rig, opened[0].slot)), 0);
+}
+END_TEST
+
 /* A reader has the lock, and the word names a process in the queue that waits until the reader has
  * left. The break ends the reader's hold only, and the process keeps its place. It has the lock as
  * soon as the lock opens. _i: with --now, or with the reader's lock-delay. */
@@ -706,6 +736,7 @@ int main(void)
     TCase *owning = cell_case(suite, "owning");
     tcase_add_test(owning, a_repeated_break_does_not_end_the_next_hold);
     tcase_add_loop_test(owning, an_upgrade_does_not_save_a_hold_from_the_break, 0, 2);
+    tcase_add_test(owning, a_reader_that_upgrades_is_reported_once);
     tcase_add_loop_test(owning, a_writer_that_waits_for_readers_keeps_its_place, 0, 2);
     tcase_add_test(owning, a_hold_that_its_process_has_not_noticed_ends);
     tcase_add_test(owning, a_reader_that_came_too_late_does_not_save_a_hold);

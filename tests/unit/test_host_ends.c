@@ -501,18 +501,18 @@ START_TEST(one_namespace_leaves_requests_to_others)
     ck_assert_ptr_null(rig_open(rig, client, "b", 0));
     struct message first = *rig_sent(rig, MESSAGE_ACQUIRE);
     ck_assert_uint_eq(*asks, 1);
-    *asks = ASKS_MAX; /* as if there were so many requests */
+    *asks = REQUEST_ASKS_MAX; /* as if there were so many requests */
     rig->send_count = 0;
     ck_assert_int_eq(rig_open(rig, client, "c", 0)->frame.error, HF_EFULL);
     ck_assert_uint_eq(rig->send_count, 0);
     rig_grant(rig, &first, 1, 9);
-    ck_assert_uint_eq(*asks, ASKS_MAX - 1);
+    ck_assert_uint_eq(*asks, REQUEST_ASKS_MAX - 1);
     /* the grant of "b" has made room for one request */
     rig_lease(rig, 1, rig->now_ns + 100000 * RIG_MS, false);
     ck_assert_ptr_null(rig_open(rig, client, "c", 0));
     ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_ACQUIRE), 1);
     rig_lease(rig, 1, rig->now_ns, true);
-    ck_assert_uint_eq(*asks, ASKS_MAX - 1); /* the session's end removed the request for "c" */
+    ck_assert_uint_eq(*asks, REQUEST_ASKS_MAX - 1); /* the session's end removed that for "c" */
 }
 END_TEST
 

@@ -134,6 +134,47 @@ START_TEST(an_answer_of_the_agent_is_described)
 }
 END_TEST
 
+START_TEST(a_full_table_is_named)
+{
+    hf_lock *lock = NULL;
+    hf_client *none = NULL;
+    struct hf_options options = HF_OPTIONS_INIT;
+    char why[512];
+    options.socket = agent.path;
+    options.connect_timeout_ns = 50 * MS;
+    options.why = why;
+    options.why_size = sizeof(why);
+    agent.full = (struct hfi_full){
+        .table = HFI_TABLE_LOCKS, .room = 512, .pid = 4711, .handles = 300};
+    FAILS(hf_open(client, "a", NULL, &lock), HF_EFULL, "no room to open the lock \"a\"",
+          "all 512 places for locks of this namespace are in use", "process 4711", "300",
+          "raise locks in [limits] of holdfastd.ini");
+    agent.full = (struct hfi_full){
+        .table = HFI_TABLE_HANDLES, .room = 50, .share = true, .pid = -1};
+    FAILS(hf_open(client, "a", NULL, &lock), HF_EFULL, "this user has its 50", "raise handles");
+    ck_assert_ptr_null(strstr(hf_error_text(client), "process"));
+    agent.full = (struct hfi_full){
+        .table = HFI_TABLE_VOTER_VALUES, .room = 1024, .pid = -1, .voter = {"host-b", 6}};
+    FAILS(hf_open(client, "a", NULL, &lock), HF_EFULL, "at the voter host-b", "all 1024",
+          "profile = standard");
+    for (uint32_t table = 1; table < HFI_TABLE_END; table++) { /* none is forgotten */
+        agent.full = (struct hfi_full){.table = table, .pid = -1};
+        FAILS(hf_open(client, "a", NULL, &lock), HF_EFULL, "no room to open", "; ");
+        ck_assert_ptr_null(strstr(hf_error_text(client), "(null)"));
+    }
+    agent.full.table = HFI_TABLE_END; /* of a later release */
+    FAILS(hf_open(client, "a", NULL, &lock), HF_EFULL, "one of its tables is full");
+    agent.full = (struct hfi_full){.table = HFI_TABLE_CLIENTS, .room = 64, .pid = -1};
+    atomic_store(&agent.mood, MOOD_FULL);
+    FAILS(hf_connect(&options, &none), HF_EFULL, "all 64 places for connected processes",
+          "raise clients");
+    ck_assert_ptr_nonnull(strstr(why, "raise clients"));
+    agent.full = (struct hfi_full){0};
+    atomic_store(&agent.mood, MOOD_GOOD);
+    ck_assert_int_eq(hf_open(client, "a", NULL, &lock), 0);
+}
+END_TEST
+
 START_TEST(a_failed_acquire_is_described)
 {
     hf_lock *mine = open_lock("job/a");
@@ -369,6 +410,7 @@ int main(void)
     tcase_add_test(tests, a_bad_option_is_named);
     tcase_add_test(tests, a_failed_connect_names_the_socket);
     tcase_add_test(tests, an_answer_of_the_agent_is_described);
+    tcase_add_test(tests, a_full_table_is_named);
     tcase_add_test(tests, a_failed_acquire_is_described);
     tcase_add_test(tests, a_lost_hold_is_named_with_the_reason);
     tcase_add_test(tests, acquiring_all_names_the_lock_that_failed);

@@ -272,6 +272,8 @@ static void fill_request(struct draw *draw, struct message *out)
         out->as.refused.reason = (uint8_t)number(draw, UINT8_MAX);
         agent(draw, &out->as.refused.owner);
         out->as.refused.closed_ms = u32(draw);
+        out->as.refused.table = u32(draw);
+        out->as.refused.room = u32(draw);
         break;
     default:
         ASKED(draw, &out->as.version);
@@ -618,6 +620,9 @@ void wire_sample_of(struct message *message, uint32_t version)
             message->as.renew.durations = 0;
         } else if (message->kind == MESSAGE_HEARTBEAT) {
             memset(&message->as.heartbeat.settled, 0, sizeof(message->as.heartbeat.settled));
+        } else if (message->kind == MESSAGE_REFUSED) {
+            message->as.refused.table = 0;
+            message->as.refused.room = 0;
         }
     }
     if (version >= 4) {

@@ -3,6 +3,7 @@
 
 #include "attend.h"
 #include "behind.h"
+#include "full.h"
 #include "grants.h"
 #include "handles.h"
 #include "limits.h"
@@ -40,6 +41,8 @@ static void grant_move(struct host *host, struct lock_ref at, const struct messa
     /* If no slot is free, the host asks for the lock again only at the next renewal. If it asked at
      * every ring, it would do so without end. */
     if (!moved) {
+        (void)full(host, HFI_TABLE_LOCKS, host->config.limits.locks);
+        full_last(host)->space = at.space;
         pending_resolve(host, at, HF_EFULL);
         attend_reclaim(host, at.space, actions);
     }
@@ -439,6 +442,22 @@ static void closed_elsewhere(struct host *host, const struct message_refused *re
     }
 }
 
+/* Notes for the OPENs that a refusal ends which table of which voter is full. A voter of an earlier
+ * release does not say which. */
+static void full_at_voter(struct host *host, const struct message_refused *refused)
+{
+    bool known = refused->reason == MESSAGE_REFUSED_FULL ||
+                 refused->reason == MESSAGE_REFUSED_QUOTA;
+    if (refused->reason == MESSAGE_REFUSED_TOKENS) {
+        (void)full(host, HFI_TABLE_VOTER_TOKENS, 0);
+    } else if (known && refused->table < HFI_TABLE_END) {
+        (void)full(host, (enum hfi_table)refused->table, refused->room);
+        full_last(host)->voter = refused->owner;
+    } else {
+        (void)full(host, HFI_TABLE_UNKNOWN, 0);
+    }
+}
+
 static void refused(struct host *host, const struct message_refused *refused,
                     struct host_actions *actions)
 {
@@ -489,6 +508,7 @@ static void refused(struct host *host, const struct message_refused *refused,
     /* An OPEN of an ADOPTED lock succeeds although its request was refused, because the client may
      * hold the lock. If the client wants the grant, it waits for it in the lock's queue. */
     if (!amends_mode) {
+        full_at_voter(host, refused);
         pending_resolve(host, at, lock_state(host, at) == LOCK_ADOPTED ? 0 : HF_EFULL);
     }
 }

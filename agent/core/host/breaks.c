@@ -91,27 +91,36 @@ static bool awaits_readers(const struct host *host, struct lock_ref at, uint32_t
            hfi_has_readers(space_region(host, at.space), at.slot, seat);
 }
 
-static void break_exclusive(struct host *host, struct lock_ref at, bool now,
-                            const struct hold_breaker *by, struct message_broken *broken,
-                            struct host_actions *actions)
+/* Returns the seat of a reader whose hold the report already has: the word named it, because it
+ * waits until the other readers have left and then upgrades its hold. HFI_SEAT_NONE: there is
+ * none. */
+static uint32_t break_exclusive(struct host *host, struct lock_ref at, bool now,
+                                const struct hold_breaker *by, struct message_broken *broken,
+                                struct host_actions *actions)
 {
     uint64_t word = atomic_load(lock_word(host, at));
     uint32_t holder = hfi_word_holder(word);
     uint32_t handle = holder != 0 ? handle_of(host, at, holder) : NONE;
     uint32_t seat = handle != NONE ? handle_seat(host, handle) : HFI_SEAT_NONE;
     if (holder == 0 || holder == HFI_HOLDER_AGENT || awaits_readers(host, at, seat)) {
-        return;
+        return HFI_SEAT_NONE;
     }
     struct message_hold hold;
-    describe(host, at, holder, seat, false, &hold);
-    if (hold_break(host, at, holder, word & HFI_W_TOKEN, now ? 0 : hold_delay_ms(host, at, holder),
-                   by, actions)) {
-        report(broken, &hold);
+    bool reads = seat != HFI_SEAT_NONE &&
+                 (atomic_load(&hfi_seat(space_region(host, at.space), seat)->reader) &
+                  HFI_CELL_COUNT);
+    describe(host, at, holder, seat, reads, &hold);
+    if (!hold_break(host, at, holder, word & HFI_W_TOKEN, now ? 0 : hold_delay_ms(host, at, holder),
+                    by, actions)) {
+        return HFI_SEAT_NONE;
     }
+    report(broken, &hold);
+    return reads ? seat : HFI_SEAT_NONE;
 }
 
-/* Returns false if there are more readers than one step can end. */
-static bool break_readers(struct host *host, struct lock_ref at, bool now,
+/* Returns false if there are more readers than one step can end. `reported`: the seat of a reader
+ * that the report already has. */
+static bool break_readers(struct host *host, struct lock_ref at, bool now, uint32_t reported,
                           const struct hold_breaker *by, struct message_broken *broken,
                           struct host_actions *actions)
 {
@@ -127,7 +136,8 @@ static bool break_readers(struct host *host, struct lock_ref at, bool now,
         struct message_hold hold;
         describe(host, at, id, walk.seat, true, &hold);
         if (hold_break_reader(host, at, walk.seat, now ? 0 : hold_delay_ms(host, at, id), by,
-                              actions)) {
+                              actions) &&
+            walk.seat != reported) {
             report(broken, &hold);
         }
     }
@@ -164,8 +174,8 @@ void break_here(struct host *host, struct lock_ref at, bool now, const struct ho
     /* seq_cst: before the looks at the word and at the readers' cells. An upgrade takes the word,
      * and looks at this bit before it clears its cell. */
     bool was_closed = atomic_fetch_or(lock_word(host, at), HFI_W_CLOSED) & HFI_W_CLOSED;
-    break_exclusive(host, at, now, by, broken, actions);
-    bool all = break_readers(host, at, now, by, broken, actions);
+    uint32_t reported = break_exclusive(host, at, now, by, broken, actions);
+    bool all = break_readers(host, at, now, reported, by, broken, actions);
     open_again(host, at, now && all, was_closed);
     if (all) {
         attend_lock(host, at, actions);

@@ -1,6 +1,7 @@
 /* Clients and their holder ids: see clients.h. */
 #include "clients.h"
 
+#include "full.h"
 #include "spaces.h"
 
 struct client {
@@ -159,10 +160,22 @@ static bool id_is_left(const struct host *host, int64_t account)
            usage_of(host, account).ids < half(room);
 }
 
+/* Notes that no holder id is left, for the account or at all. */
+static void ids_are_full(struct host *host, int64_t account)
+{
+    bool share = !id_is_left(host, account);
+    uint32_t room = id_limit(host) - 1;
+    (void)full(host, HFI_TABLE_HOLDERS, share ? half(room) : room);
+    full_last(host)->share = share;
+}
+
 uint32_t client_add_id(struct host *host, uint32_t client, struct host_actions *actions)
 {
-    uint32_t id = id_is_left(host, host->clients->table[client].peer.account) ? id_find_free(host)
-                                                                              : 0;
+    int64_t account = host->clients->table[client].peer.account;
+    uint32_t id = id_is_left(host, account) ? id_find_free(host) : 0;
+    if (id == 0) {
+        ids_are_full(host, account);
+    }
     if (id != 0) {
         id_give(host, client, id);
         struct host_action *action = hub_emit(actions, HOST_ALIAS);
@@ -213,11 +226,23 @@ const struct host_peer *host_peer_of(const struct host *host, uint32_t client)
     return index != NONE ? &host->clients->table[index].peer : NULL;
 }
 
-/* Refuses a connection for which there is no client yet. */
-static void refuse(const struct host_event *event, int32_t error, struct host_actions *actions)
+/* Refuses a connection for which no client or no holder id is left. */
+static void refuse(struct host *host, const struct host_event *event, struct host_actions *actions)
 {
+    int64_t account = event->as.connected.peer->account;
+    uint32_t most = host->config.limits.clients;
+    bool share = account != 0 && usage_of(host, account).clients >= half(most);
     struct hfi_frame frame = {
-        .kind = HFI_FRAME_DONE, .request = event->as.connected.request, .error = error};
+        .kind = HFI_FRAME_DONE, .request = event->as.connected.request, .error = HF_EFULL};
+    if (share || host->clients->connected >= most) {
+        (void)full(host, HFI_TABLE_CLIENTS, share ? half(most) : most);
+        full_last(host)->share = share;
+    } else if (id_find_free(host) == 0 || !id_is_left(host, account)) {
+        ids_are_full(host, account);
+    } else { /* the table also has clients that have ended, until their holds are ended */
+        (void)full(host, HFI_TABLE_ENDED, 0);
+    }
+    full_tell(host, account, &frame.full, actions);
     size_t size = hfi_frame_encode(&frame, actions->output + actions->output_used,
                                    actions->output_size - actions->output_used);
     struct host_action *action = hub_emit(actions, HOST_REPLY);
@@ -283,7 +308,7 @@ void client_connected(struct host *host, const struct host_event *event,
                     (account == 0 || usage_of(host, account).clients < half(most));
         client = room ? client_new(host) : NONE;
         if (client == NONE) {
-            refuse(event, HF_EFULL, actions);
+            refuse(host, event, actions);
             return;
         }
         id_give(host, client, id);
@@ -342,6 +367,9 @@ void client_reply_done(struct host *host, uint32_t client, uint64_t request, int
                        struct host_actions *actions)
 {
     struct hfi_frame frame = {.kind = HFI_FRAME_DONE, .request = request, .error = error};
+    if (error == HF_EFULL) {
+        full_tell(host, host->clients->table[client].peer.account, &frame.full, actions);
+    }
     client_reply(host, client, &frame, actions);
 }
 

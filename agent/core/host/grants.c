@@ -3,6 +3,7 @@
 
 #include "clients.h"
 #include "delays.h"
+#include "full.h"
 #include "handles.h"
 #include "locks.h"
 #include "openings.h"
@@ -136,7 +137,7 @@ static void ask_refused(struct host *host, struct lock_ref at, struct host_actio
     lock_set_full(host, at, true); /* the host asks again after the next renewal */
     host->counts.refused[MESSAGE_REFUSED_QUOTA]++;
     lock_log(host, actions, "request_refused", at, 0, MESSAGE_REFUSED_QUOTA);
-    pending_resolve(host, at, HF_EFULL);
+    pending_resolve(host, at, full(host, HFI_TABLE_REQUESTS, REQUEST_ASKS_MAX));
 }
 
 void grant_ask(struct host *host, struct lock_ref at, uint32_t lock_delay_ms,

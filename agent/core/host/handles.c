@@ -306,6 +306,19 @@ bool handles_may_open(const struct host *host, uint32_t client)
     return account == 0 || host->handles->count < half || share_of(host, account) < half;
 }
 
+uint32_t handles_most(const struct host *host, uint32_t *count)
+{
+    uint32_t most = NONE;
+    *count = 0;
+    for (uint32_t i = 0; i < clients_capacity(&host->config); i++) {
+        if (host->handles->of_client[i].count > *count) {
+            *count = host->handles->of_client[i].count;
+            most = i;
+        }
+    }
+    return most;
+}
+
 bool handles_has_any(const struct host *host, uint32_t client)
 {
     return host->handles->of_client[client].first != NONE;

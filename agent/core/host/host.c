@@ -9,6 +9,7 @@
 #include "burials.h"
 #include "clients.h"
 #include "delays.h"
+#include "full.h"
 #include "grants.h"
 #include "handles.h"
 #include "hub.h"
@@ -77,6 +78,7 @@ static struct host *lay_out(struct arena *arena, const struct host_config *confi
     into->burials = burials_lay_out(arena, config);
     into->opens = opens_lay_out(arena);
     into->repair = repair_lay_out(arena);
+    into->full = full_lay_out(arena);
     return host;
 }
 

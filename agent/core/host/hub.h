@@ -17,7 +17,7 @@
  *   grants limits words                           a lock's grant, its limited holds, its word
  *   holds slots requests pending                  ends of holds, slots of names, requests, OPENs
  *   handles watches openings kept delays behind   tables
- *   locks seats clients ringing routes ids listing spaces
+ *   locks seats clients ringing routes ids listing spaces full
  *
  * The modules look, merge, publish, inspect, overview, survey and invariants stand beside these and
  * decide nothing. The module tally counts what other hosts answer to a break.
@@ -116,6 +116,7 @@ struct host {
     struct requests *requests;
     struct kept *kept;
     struct behind *behind;
+    struct full *full;
 };
 
 /* Emits an action and returns it. The caller fills it in. */

@@ -5,6 +5,7 @@
 #include "burials.h"
 #include "clients.h"
 #include "delays.h"
+#include "full.h"
 #include "grants.h"
 #include "handles.h"
 #include "ids.h"
@@ -29,6 +30,41 @@ struct opens *opens_lay_out(struct arena *arena)
 static bool handle_is_left(const struct host *host, uint32_t client)
 {
     return handles_may_open(host, client) && handles_count(host) < host->config.limits.handles;
+}
+
+/* Completes the note that a table is full, which handles fill: adds the namespace (NONE: of all)
+ * and the process that has most handles. */
+static void full_of_handles(struct host *host, uint32_t space)
+{
+    struct full_note *note = full_last(host);
+    uint32_t most = handles_most(host, &note->handles);
+    note->space = space;
+    if (most != NONE) {
+        const struct host_peer *peer = client_peer(host, most);
+        note->pid = peer->pid;
+        note->uid = peer->uid;
+        note->account = peer->account;
+    }
+}
+
+/* Notes that the client can have no more handles, because it or all clients have as many as they
+ * may. Returns HF_EFULL. */
+static int32_t handles_are_full(struct host *host, uint32_t client)
+{
+    bool share = !handles_may_open(host, client);
+    uint32_t room = host->config.limits.handles;
+    (void)full(host, HFI_TABLE_HANDLES, share ? (room + 1) / 2 : room);
+    full_last(host)->share = share;
+    full_of_handles(host, NONE);
+    return HF_EFULL;
+}
+
+/* Notes that the namespace has no more seats. Returns HF_EFULL. */
+static int32_t seats_are_full(struct host *host, uint32_t space)
+{
+    (void)full(host, HFI_TABLE_BLOCKS, host->config.limits.blocks);
+    full_of_handles(host, space);
+    return HF_EFULL;
 }
 
 /* Collects the ids of this lock's handles, and of its seats without a handle. One walk collects all
@@ -130,6 +166,7 @@ void opens_work(struct host *host, struct host_actions *actions)
         if (open.error == 0) {
             reply_opened(host, open.handle, open.request, actions);
         } else {
+            full_restore(host, &open.full);
             host->counts.opens_refused++;
             client_reply_done(host, handle_client(host, open.handle), open.request, open.error,
                               actions);
@@ -247,7 +284,7 @@ static int32_t handle_options(struct host *host, uint32_t handle, const struct h
     }
     bool limited = limit_ns > 0;
     if (((open->flags & HFI_OPEN_SEAT) || limited) && !handle_give_seat(host, handle)) {
-        return HF_EFULL;
+        return seats_are_full(host, handle_lock(host, handle).space);
     }
     if (limited) {
         int64_t limit_ms = limit_ns / MS + (limit_ns % MS != 0);
@@ -260,11 +297,31 @@ static int32_t handle_options(struct host *host, uint32_t handle, const struct h
 }
 
 /* Returns the error that keeps locks of the namespace from being opened; 0: they can be opened. */
-static int32_t space_error(const struct host *host, uint32_t index)
+static int32_t space_error(struct host *host, uint32_t index)
 {
     bool served = !space_is_given_up(host, index) &&
                   (!space_is_used(host, index) || space_is_sound(host, index));
-    return !served ? HF_EUNSERVED : space_is_used(host, index) ? 0 : HF_EFULL;
+    return !served                      ? HF_EUNSERVED
+           : space_is_used(host, index) ? 0
+                                        : full(host, HFI_TABLE_MEMORY, 0);
+}
+
+/* Makes a new handle of the client. Returns HF_EFULL if there is none left, or no holder id. */
+static int32_t handle_made(struct host *host, uint32_t client, struct lock_ref at, uint32_t *handle,
+                           struct host_actions *actions)
+{
+    if (!handle_is_left(host, client)) {
+        return handles_are_full(host, client);
+    }
+    uint32_t holder = handle_id(host, client, at, actions);
+    if (holder == 0) {
+        full_of_handles(host, NONE);
+        return HF_EFULL;
+    }
+    *handle = handle_new(host, client, at);
+    HF_CHECK(*handle != NONE); /* handle_is_left() */
+    handle_set_holder(host, *handle, holder);
+    return 0;
 }
 
 void opens_open(struct host *host, uint32_t client, const struct hfi_frame *frame,
@@ -283,11 +340,16 @@ void opens_open(struct host *host, uint32_t client, const struct hfi_frame *fram
     if (error == 0 && !lock_find(host, name, open->name.size, &at)) {
         /* No process has the lock open. If the client cannot have a handle of it, no lock is
          * made. */
-        if (handle_is_left(host, client)) {
+        if (!handle_is_left(host, client)) {
+            error = handles_are_full(host, client);
+        } else {
             attend_reclaim(host, index, actions);
             made = slot_make(host, index, name, open->name.size, &at);
+            if (!made) {
+                full_of_handles(host, index);
+                error = HF_EFULL;
+            }
         }
-        error = made ? 0 : HF_EFULL;
     }
     host->counts.opens++;
     if (error != 0) {
@@ -296,14 +358,10 @@ void opens_open(struct host *host, uint32_t client, const struct hfi_frame *fram
         return;
     }
     uint32_t handle = open->flags & HFI_OPEN_RESUME ? handle_resume(host, client, at, open) : NONE;
-    if (handle == NONE && handles_may_open(host, client)) {
-        uint32_t holder = handle_id(host, client, at, actions);
-        handle = holder ? handle_new(host, client, at) : NONE;
-        if (handle != NONE) {
-            handle_set_holder(host, handle, holder);
-        }
+    if (handle == NONE) {
+        error = handle_made(host, client, at, &handle, actions);
     }
-    error = handle == NONE ? HF_EFULL : handle_options(host, handle, open);
+    error = error != 0 ? error : handle_options(host, handle, open);
     if (error != 0) {
         host->counts.opens_refused++;
         client_reply_done(host, client, frame->request, error, actions);
@@ -324,7 +382,8 @@ void opens_open(struct host *host, uint32_t client, const struct hfi_frame *fram
     bool pends = pending_add(host, handle, frame->request);
     if (granted && !pends) {
         host->counts.opens_refused++;
-        client_reply_done(host, client, frame->request, HF_EFULL, actions);
+        client_reply_done(host, client, frame->request, full(host, HFI_TABLE_OPENS, PENDING_MAX),
+                          actions);
         burial_free(host, handle);
     } else if (granted) {
         grant_amend(host, at, delay_ms, false, actions);
@@ -374,7 +433,8 @@ void opens_seat(struct host *host, uint32_t client, const struct hfi_frame *fram
         return;
     }
     if (!handle_give_seat(host, handle)) {
-        client_reply_done(host, client, frame->request, HF_EFULL, actions);
+        client_reply_done(host, client, frame->request,
+                          seats_are_full(host, handle_lock(host, handle).space), actions);
         return;
     }
     struct lock_ref at = handle_lock(host, handle);

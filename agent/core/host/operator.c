@@ -2,6 +2,7 @@
 #include "operator.h"
 
 #include "clients.h"
+#include "full.h"
 #include "routes.h"
 
 enum {
@@ -105,7 +106,7 @@ int32_t operator_ask(struct host *host, uint32_t client, const struct hfi_frame 
         send_question(host, question, actions);
         return OPERATOR_ANSWERS_LATER;
     }
-    return HF_EFULL;
+    return full(host, HFI_TABLE_QUESTIONS, QUESTIONS_MAX);
 }
 
 bool operator_message(struct host *host, const struct message *message,

@@ -4,8 +4,6 @@
 #include "handles.h"
 #include "locks.h"
 
-enum { PENDING_MAX = 1024 };
-
 struct pending_entry {
     struct pending_open open;
     bool used;
@@ -125,6 +123,9 @@ void pending_resolve(struct host *host, struct lock_ref at, int32_t error)
             (error != 0 ||
              handle_delay_ms(host, entry->open.handle) <= lock_covered_ms(host, at))) {
             pending_set_ready(host, i, error);
+            if (error == HF_EFULL) {
+                host->pending->table[i].open.full = *full_last(host);
+            }
         }
     }
 }

@@ -13,19 +13,24 @@
 #define HOST_PENDING_H
 
 #include "core/base/arena.h"
+#include "full.h"
 #include "hub.h"
 
 struct pending;
 
-enum { PENDING_ANSWER_MS = 50 };
+enum {
+    PENDING_ANSWER_MS = 50,
+    PENDING_MAX = 1024,
+};
 
 /* A pending OPEN. */
 struct pending_open {
     uint64_t request;
     int64_t due_ns;
     uint32_t handle;
-    int32_t error; /* if ready: the error in the answer; 0: success */
-    bool ready;    /* opens_work() has to answer the OPEN */
+    int32_t error;         /* if ready: the error in the answer; 0: success */
+    bool ready;            /* opens_work() has to answer the OPEN */
+    struct full_note full; /* with HF_EFULL: which table is full */
 };
 
 struct pending *pending_lay_out(struct arena *arena);
@@ -43,7 +48,8 @@ void pending_drop(struct host *host, uint32_t index);
 /* Forgets the OPENs of a handle that ends. */
 void pending_forget(struct host *host, uint32_t handle);
 /* Makes OPENs of this lock ready. If `error` is 0, these are the OPENs whose lock-delay the grant
- * covers; otherwise all OPENs of the lock. */
+ * covers; otherwise all OPENs of the lock. With HF_EFULL, they keep the note of which table is
+ * full. */
 void pending_resolve(struct host *host, struct lock_ref at, int32_t error);
 /* For a lock whose grant will not arrive soon: makes its OPENs ready without the grant. */
 void pending_give_up(struct host *host, struct lock_ref at);

@@ -4,6 +4,7 @@
 #include "attend.h"
 #include "breaks.h"
 #include "clients.h"
+#include "full.h"
 #include "grants.h"
 #include "handles.h"
 #include "holds.h"
@@ -315,7 +316,7 @@ int32_t remote_break(struct host *host, uint32_t client, const struct hfi_frame 
     struct question *question = question_new(host, client, frame->request, MESSAGE_BREAK,
                                              BREAK_TIMEOUT_MS);
     if (question == NULL) {
-        return HF_EFULL;
+        return full(host, HFI_TABLE_QUESTIONS, REMOTE_BREAKS_MAX);
     }
     struct message_break *breaking = &question->as.break_lock;
     breaking->agent = host->config.agent;

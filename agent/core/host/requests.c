@@ -142,7 +142,7 @@ struct request *request_keep(struct host *host, struct lock_ref at, uint32_t ind
 
 bool requests_are_many(const struct host *host, uint32_t space)
 {
-    return host->requests->asks[space] >= ASKS_MAX && host->config.namespace_count > 1;
+    return host->requests->asks[space] >= REQUEST_ASKS_MAX && host->config.namespace_count > 1;
 }
 
 void request_count_ask(struct host *host, struct request *request)

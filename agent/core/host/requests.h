@@ -30,6 +30,10 @@
 struct requests;
 struct request;
 
+/* The most grants that one namespace may ask for at a time, if there are other namespaces: a third
+ * of what a host may ask for. */
+enum { REQUEST_ASKS_MAX = 8192 };
+
 /* What a request asks for. */
 struct request_terms {
     struct message_order version; /* AMEND, GIVE_BACK: the version of the grant */

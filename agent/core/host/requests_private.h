@@ -5,10 +5,6 @@
 #include "core/base/heap.h"
 #include "requests.h"
 
-/* The most grants that one namespace may ask for at a time, if there are other namespaces: a third
- * of what a host may ask for. */
-enum { ASKS_MAX = 8192 };
-
 struct request {
     uint64_t id; /* the low 16 bits are its index; 0: the entry is free */
     struct request_terms terms;

@@ -2,6 +2,7 @@
 #include "slots.h"
 
 #include "clients.h"
+#include "full.h"
 #include "listing.h"
 #include "locks.h"
 #include "polled.h"
@@ -63,6 +64,9 @@ bool slot_make(struct host *host, uint32_t index, const uint8_t *name, size_t si
     if (slot == NONE) {
         if (id != NAMES_NONE) {
             names_drop(host->names, id);
+            (void)full(host, HFI_TABLE_LOCKS, host->config.limits.locks);
+        } else {
+            (void)full(host, HFI_TABLE_NAMES, 0);
         }
         return false;
     }
@@ -72,6 +76,7 @@ bool slot_make(struct host *host, uint32_t index, const uint8_t *name, size_t si
         hfi_index_remove(region, slot, hash);
         name_drop(host, *at);
         slot_free(host, *at);
+        (void)full(host, HFI_TABLE_INDEX, 0);
         return false;
     }
     listing_add(host, *at);

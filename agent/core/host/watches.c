@@ -3,6 +3,7 @@
 
 #include "clients.h"
 #include "core/gossip.h"
+#include "full.h"
 #include "locks.h"
 #include "spaces.h"
 
@@ -119,7 +120,11 @@ int32_t watch_add(struct host *host, uint32_t client, const struct hfi_text *pre
             return 0;
         }
     }
-    if (!free || !client_may_watch(host, client)) {
+    bool may = client_may_watch(host, client);
+    if (!free || !may) {
+        uint32_t most = host->config.limits.watches;
+        (void)full(host, HFI_TABLE_WATCHES, may ? most : (most + 1) / 2);
+        full_last(host)->share = !may;
         return HF_EFULL;
     }
     *free = (struct watch){.used = true, .client = client, .size = prefix->size};

@@ -175,6 +175,7 @@ static void take_value(struct quorum *quorum, struct operation *operation, struc
 static void propose(struct quorum *quorum, struct operation *operation, struct plan *plan)
 {
     if (!registers_have_room(quorum, operation->name)) {
+        operation->full = 0;
         answer_all(quorum, operation, OUTCOME_REFUSED_FULL);
         /* the next look answers the remaining requests, or ends the operation */
         wait_until(quorum, operation, step_now_ns(quorum));
@@ -406,6 +407,7 @@ void queues_value(struct quorum *quorum, const struct message *message)
         /* Without room for the value nothing can be decided. Every host is refused, and asks
          * again. */
         operation_set_state(quorum, operation, OPERATION_WAITING);
+        operation->full = 0;
         answer_all(quorum, operation, OUTCOME_REFUSED_FULL);
         wait_until(quorum, operation, step_now_ns(quorum) + RESEND_MS * MS_NS);
         return;

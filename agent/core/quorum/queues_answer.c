@@ -23,6 +23,33 @@ static struct message_refused *refuse(struct quorum *quorum, const struct queued
     return refused;
 }
 
+/* Returns the size of a table of this voter; 0: it is not one number. */
+static uint32_t room_of(const struct quorum *quorum, enum hfi_table table)
+{
+    const struct quorum_limits *limits = &quorum->config->limits;
+    return table == HFI_TABLE_VOTER_VALUES     ? limits->registers
+           : table == HFI_TABLE_VOTER_AGENTS   ? limits->agents
+           : table == HFI_TABLE_VOTER_REQUESTS ? limits->requests
+           : table == HFI_TABLE_VOTER_SHARES   ? limits->shares
+                                               : 0;
+}
+
+void answer_say_full(const struct quorum *quorum, struct message_refused *refused,
+                     enum hfi_table table)
+{
+    uint32_t self = quorum->config->self;
+    refused->table = table;
+    refused->room = room_of(quorum, table);
+    refused->owner = self < quorum->config->voter_count ? quorum->config->voters[self]
+                                                        : quorum->config->name;
+}
+
+void answer_full(struct quorum *quorum, const struct queued_request *request,
+                 const struct message_name *name, enum message_refusal reason, enum hfi_table table)
+{
+    answer_say_full(quorum, refuse(quorum, request, name, reason), table);
+}
+
 void answer_refused(struct quorum *quorum, const struct queued_request *request,
                     const struct message_name *name, enum message_refusal reason)
 {
@@ -329,8 +356,25 @@ void answer_tries(struct quorum *quorum, struct operation *operation)
     }
 }
 
-static void answer_one(struct quorum *quorum, const struct queued_request *request,
-                       const struct message_name *name, const struct record *value)
+/* Refuses a request because a voter has no room for the operation's value: the first one that has
+ * said so, or this voter. The size of another voter's table is not known. */
+static void answer_no_value(struct quorum *quorum, const struct operation *operation,
+                            const struct queued_request *request, const struct message_name *name)
+{
+    struct message_refused *refused = refuse(quorum, request, name, MESSAGE_REFUSED_FULL);
+    answer_say_full(quorum, refused, HFI_TABLE_VOTER_VALUES);
+    for (uint32_t voter = 0; voter < quorum->config->voter_count; voter++) {
+        if (operation->full >> voter & 1 && voter != quorum->config->self) {
+            refused->owner = quorum->config->voters[voter];
+            refused->room = 0;
+            return;
+        }
+    }
+}
+
+static void answer_one(struct quorum *quorum, const struct operation *operation,
+                       const struct queued_request *request, const struct message_name *name,
+                       const struct record *value)
 {
     switch ((enum outcome)request->outcome) {
     case OUTCOME_GRANT:
@@ -347,7 +391,10 @@ static void answer_one(struct quorum *quorum, const struct queued_request *reque
         answer_break(quorum, request, name, value);
         break;
     case OUTCOME_REFUSED_FULL:
-        answer_refused(quorum, request, name, MESSAGE_REFUSED_FULL);
+        answer_no_value(quorum, operation, request, name);
+        break;
+    case OUTCOME_REFUSED_SHARES:
+        answer_full(quorum, request, name, MESSAGE_REFUSED_FULL, HFI_TABLE_VOTER_SHARES);
         break;
     case OUTCOME_REFUSED_NOT_OWNER:
         answer_refused(quorum, request, name, MESSAGE_REFUSED_NOT_OWNER);
@@ -409,7 +456,7 @@ void answer_decided(struct quorum *quorum, struct operation *operation, const st
             link = &request->next;
             continue;
         }
-        answer_one(quorum, request, &name, value);
+        answer_one(quorum, operation, request, &name, value);
         upgrades = is_vain_upgrade(quorum, request, value) ? request->agent : upgrades;
         broken = broken || request->outcome == OUTCOME_BREAK;
         quota_leave(quorum, request);

@@ -365,7 +365,7 @@ static enum outcome grant_share(const struct quorum *quorum, struct plan *plan,
     uint32_t next = plan->share_count + 1;
     if (next > MESSAGE_SHARES_MAX ||
         (next > plan->share_had && !records_may_grow(quorum, next - plan->share_had))) {
-        return OUTCOME_REFUSED_FULL;
+        return OUTCOME_REFUSED_SHARES;
     }
     if (value->mode == MESSAGE_MODE_NONE) {
         value->mode = MESSAGE_MODE_SHARED;

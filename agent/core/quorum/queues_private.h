@@ -58,10 +58,11 @@ enum outcome {
     OUTCOME_AMENDED,
     OUTCOME_GIVEN_BACK,
     OUTCOME_BREAK,
-    OUTCOME_ANSWERED,  /* a late repeat of a request, which gets the same answer as the first
+    OUTCOME_ANSWERED,     /* a late repeat of a request, which gets the same answer as the first
                         * time */
-    OUTCOME_HOST_GONE, /* the host is gone, so the request gets no answer */
-    OUTCOME_REFUSED_FULL,
+    OUTCOME_HOST_GONE,    /* the host is gone, so the request gets no answer */
+    OUTCOME_REFUSED_FULL, /* a voter has no room for one more value */
+    OUTCOME_REFUSED_SHARES,
     OUTCOME_REFUSED_NOT_OWNER,
     OUTCOME_REFUSED_SESSION,
     OUTCOME_REFUSED_VERSION,
@@ -244,6 +245,14 @@ int64_t plan_delay_end_ns(const struct quorum *quorum, const struct record *valu
 
 /* ---- queues_answer.c ---- */
 
+/* Says in the message, for people, which table of this voter is full. */
+void answer_say_full(const struct quorum *quorum, struct message_refused *refused,
+                     enum hfi_table table);
+/* Refuses the request with MESSAGE_REFUSED_FULL or _QUOTA. table: the table of this voter that is
+ * full. */
+void answer_full(struct quorum *quorum, const struct queued_request *request,
+                 const struct message_name *name, enum message_refusal reason,
+                 enum hfi_table table);
 void answer_refused(struct quorum *quorum, const struct queued_request *request,
                     const struct message_name *name, enum message_refusal reason);
 /* For a copy of an acquire that waits in the queue: tells its host for how long, and behind which

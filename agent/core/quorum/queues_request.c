@@ -90,6 +90,7 @@ static bool request_from(struct quorum *quorum, const struct message *message,
         refused->request_id = request->id;
         refused->name = **name;
         refused->reason = MESSAGE_REFUSED_FULL;
+        answer_say_full(quorum, refused, HFI_TABLE_VOTER_AGENTS);
         return false;
     }
     request->agent = (uint16_t)agent;
@@ -254,7 +255,8 @@ void queues_request(struct quorum *quorum, const struct message *message)
     uint32_t id = names_hold(quorum->names, name->bytes, name->length);
     struct operation *operation = id == NAMES_NONE ? NULL : operation_for(quorum, id);
     if (operation == NULL) {
-        answer_refused(quorum, &request, name, MESSAGE_REFUSED_FULL);
+        answer_full(quorum, &request, name, MESSAGE_REFUSED_FULL,
+                    id == NAMES_NONE ? HFI_TABLE_NAMES : HFI_TABLE_VOTER_REQUESTS);
         return;
     }
     bool changed = false;
@@ -270,9 +272,9 @@ void queues_request(struct quorum *quorum, const struct message *message)
     request.again = request.kind == MESSAGE_ACQUIRE &&
                     answered_find(quorum, &request, name) != NULL;
     if (!quota_admits(quorum, &request, own)) {
-        answer_refused(quorum, &request, name, MESSAGE_REFUSED_QUOTA);
+        answer_full(quorum, &request, name, MESSAGE_REFUSED_QUOTA, HFI_TABLE_VOTER_QUOTA);
     } else if (!enqueue(quorum, operation, &request)) {
-        answer_refused(quorum, &request, name, MESSAGE_REFUSED_FULL);
+        answer_full(quorum, &request, name, MESSAGE_REFUSED_FULL, HFI_TABLE_VOTER_REQUESTS);
     }
     look_if_waiting(quorum, operation);
 }

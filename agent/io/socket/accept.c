@@ -167,7 +167,7 @@ static bool closer_has_room(struct socket_server *server, int64_t now_ns)
 
 /* Refuses a connection that cannot be kept, because of a limit or for want of memory. */
 static void turn_away(struct socket_server *server, int fd, const struct peer *peer,
-                      const char *why)
+                      const char *why, int error)
 {
     uint32_t round;
     struct socket_share *share = socket_share_join(server->shares, peer->account, &round);
@@ -175,7 +175,7 @@ static void turn_away(struct socket_server *server, int fd, const struct peer *p
     server->served = share;
     server->config.handler.refused(server->config.handler.arg, peer, why);
     if (share == NULL || socket_share_owes(share, now_ns) == 0) {
-        socket_send_refusal(server, fd);
+        socket_send_refusal(server, fd, error);
         (void)socket_called_once(server, share, now_ns);
     }
     socket_dispose(server, fd, peer);
@@ -214,9 +214,10 @@ static enum accepted accept_one(struct socket_server *server, struct peer *peer)
         return TURNED_AWAY;
     }
     const char *why = full ? socket_no_descriptors : why_refused(server, peer->account);
+    int error = full ? EMFILE : why == NULL ? ENOMEM : server->free_count == 0 ? EUSERS : EAGAIN;
     struct connection *connection = why == NULL ? connection_create(server, fd, peer) : NULL;
     if (connection == NULL) {
-        turn_away(server, fd, peer, why != NULL ? why : "out of memory");
+        turn_away(server, fd, peer, why != NULL ? why : "out of memory", error);
         return TURNED_AWAY;
     }
     socket_update_poll(connection);

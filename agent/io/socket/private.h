@@ -125,8 +125,8 @@ void socket_close_because(struct connection *connection, const char *why);
 void socket_dispose(struct socket_server *server, int fd, const struct peer *peer);
 
 /* Notifies a client that the agent has no room for it. A peer that has not sent anything yet may
- * miss this, and connects again. */
-void socket_send_refusal(const struct socket_server *server, int fd);
+ * miss this, and connects again. why: see refusal_reason() in struct socket_config. */
+void socket_send_refusal(const struct socket_server *server, int fd, int why);
 
 /* Frees the memory of a connection whose descriptor is closed elsewhere. */
 void socket_release(struct connection *connection);

@@ -288,9 +288,15 @@ static int send_packet(int to, const void *bytes, size_t size, int fd)
     return errno == EAGAIN || errno == EINTR || errno == ENOBUFS ? 0 : -1;
 }
 
-void socket_send_refusal(const struct socket_server *server, int fd)
+void socket_send_refusal(const struct socket_server *server, int fd, int why)
 {
-    (void)!send_packet(fd, server->config.refusal, server->config.refusal_size, -1);
+    unsigned char reason[SOCKET_REFUSAL_MAX];
+    const struct socket_config *config = &server->config;
+    if (send_packet(fd, config->refusal, config->refusal_size, -1) == 1 &&
+        config->refusal_reason != NULL) {
+        size_t size = config->refusal_reason(reason, sizeof(reason), why);
+        (void)!send_packet(fd, reason, size, -1);
+    }
 }
 
 /* Returns 0, EAGAIN (too much waits already), ENOMEM or EMFILE. */

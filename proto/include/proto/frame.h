@@ -39,6 +39,8 @@
 #ifndef PROTO_FRAME_H
 #define PROTO_FRAME_H
 
+#include "proto/full.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -269,6 +271,18 @@ struct hfi_stated {
     struct hfi_voter_frame voters[HFI_FRAME_VOTERS_MAX];
 };
 
+/* Which table is full, with a DONE whose error is HF_EFULL. */
+struct hfi_full {
+    uint32_t table; /* enum hfi_table; HFI_TABLE_UNKNOWN: the frame does not have these fields */
+    bool share;     /* `room` is what one user may have of the table */
+    uint64_t room;  /* how much the table has room for; 0: not known */
+    /* The process that has most open handles, and how many it has. -1: not known, or the agent does
+     * not tell this user. */
+    int64_t pid;
+    uint64_t handles;
+    struct hfi_text voter; /* the voter whose table it is; empty: this host's agent has it */
+};
+
 /*
  * A decoded frame. kind says which member of the union is set. The locks and parties of LISTED are
  * read with a cursor (hfi_listed_next_lock, hfi_listed_next_party), because there are many.
@@ -301,7 +315,10 @@ struct hfi_frame {
         struct hfi_broken_frame broken;
         struct hfi_member_frame member;
         struct hfi_membered_frame membered;
-        int32_t error; /* DONE: 0 or HF_E... */
+        struct {
+            int32_t error; /* DONE: 0 or HF_E... */
+            struct hfi_full full;
+        };
     };
 };
 
@@ -415,9 +432,9 @@ const char *hfi_frame_name(enum hfi_frame_kind kind);
 
 /* ---- refusals ---- */
 
-/* The error of a second DONE, which follows a DONE with request 0 and HF_EFULL and says why there
- * is no room: the agent's disk is full. A library that does not know this frame has closed the
- * connection already. */
+/* A DONE with request 0 and HF_EFULL refuses a connection before HELLO. A second DONE follows,
+ * which says why there is no room: with this error if the agent's disk is full, else with HF_EFULL
+ * and the table. A library that does not know the second one has closed the connection already. */
 enum { HFI_DONE_DISK_FULL = -98 };
 
 /* ---- command lines ---- */

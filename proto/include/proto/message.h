@@ -17,6 +17,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "proto/full.h"
 #include "proto/voters.h"
 
 enum {
@@ -634,7 +635,7 @@ struct message_deleted {
 };
 
 enum message_refusal {
-    MESSAGE_REFUSED_FULL = 1,  /* a table of a voter is full */
+    MESSAGE_REFUSED_FULL = 1,  /* a table of a voter is full: `table` of `owner` */
     MESSAGE_REFUSED_NOT_OWNER, /* another voter coordinates this name; `owner` names it */
     /* the session of the request is over, or the agent has a newer session */
     MESSAGE_REFUSED_SESSION,
@@ -658,8 +659,12 @@ struct message_refused {
     uint64_t request_id;
     struct message_name name;
     uint8_t reason;             /* enum message_refusal */
-    struct message_agent owner; /* NOT_OWNER: the probable coordinator; empty: not known */
+    struct message_agent owner; /* NOT_OWNER: the probable coordinator; FULL, QUOTA: the voter
+                                 * whose table is full; empty: not known */
     uint32_t closed_ms;         /* IN_USE: see above; 0: not known */
+    /* FULL, QUOTA, for people: the table (enum hfi_table), and its size. 0: not known */
+    uint32_t table;
+    uint32_t room;
 };
 
 /* A message. The members before `as` are in every message. */

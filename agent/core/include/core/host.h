@@ -223,6 +223,14 @@ struct host_action {
             bool broken;              /* an administrator broke the hold: `by` and `uid` say who */
             struct message_agent by;  /* the administrator's agent */
             int64_t uid;              /* the administrator's uid; -1: not known */
+            /* A table is full (host/full.h): its word, static; NULL: the line is about something
+             * else. `by` is the voter whose table it is, and `pid`, of `uid`, the process that has
+             * most handles; handles == 0: not known. */
+            const char *table;
+            uint32_t room;
+            bool share;
+            uint32_t handles;
+            int64_t pid;
         } log;
         const char *text;      /* HANG_UP: a static string */
         uint64_t request;      /* FACTS */

@@ -119,6 +119,10 @@ struct socket_config {
      * connection ends. */
     unsigned char refusal[SOCKET_REFUSAL_MAX];
     size_t refusal_size;
+    /* Writes the packet that follows the refusal, and returns its size. why: EMFILE or ENFILE,
+     * ENOMEM, EUSERS (connections_max), or EAGAIN (too many connections without a HELLO). May be
+     * NULL. */
+    size_t (*refusal_reason)(unsigned char *bytes, size_t size, int why);
 };
 
 /* Returns true if this kernel lacks the option to refuse descriptors. */

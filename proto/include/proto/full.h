@@ -1,0 +1,46 @@
+/*
+ * Which table was full when an agent refused a request with HF_EFULL. A DONE carries it to the
+ * library, which makes a sentence of it, and the agent's log has it (docs/LOG.md, `table_full`).
+ */
+#ifndef PROTO_FULL_H
+#define PROTO_FULL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* The numbers are part of the socket's protocol and of the messages between agents: a new one takes
+ * the next number. A reader takes a number that it does not know as "not known". */
+enum hfi_table {
+    HFI_TABLE_UNKNOWN,
+    /* of [limits] */
+    HFI_TABLE_LOCKS,
+    HFI_TABLE_CLIENTS,
+    HFI_TABLE_HANDLES,
+    HFI_TABLE_BLOCKS,
+    HFI_TABLE_HOLDERS,
+    HFI_TABLE_WATCHES,
+    /* of this host's agent, of a fixed size */
+    HFI_TABLE_NAMES,     /* names of locks, of the host and of the voter in this agent */
+    HFI_TABLE_INDEX,     /* the region's index of names */
+    HFI_TABLE_OPENS,     /* opens that wait for grants */
+    HFI_TABLE_QUESTIONS, /* breaks, listings or changes of voters under way */
+    HFI_TABLE_REQUESTS,  /* what one namespace may ask the voters for at a time */
+    /* of a voter, sized by its profile */
+    HFI_TABLE_VOTER_VALUES,
+    HFI_TABLE_VOTER_AGENTS,
+    HFI_TABLE_VOTER_REQUESTS,
+    HFI_TABLE_VOTER_SHARES,
+    HFI_TABLE_VOTER_QUOTA,  /* what one host may ask a voter for at a time */
+    HFI_TABLE_VOTER_TOKENS, /* the tokens of one lock */
+    /* what the system gives the agent */
+    HFI_TABLE_DESCRIPTORS,
+    HFI_TABLE_MEMORY,
+    HFI_TABLE_ENDED,     /* processes of one user that have ended, and are not cleared away yet */
+    HFI_TABLE_GREETINGS, /* connections that have sent nothing yet, or not ended well */
+    HFI_TABLE_END,
+};
+
+/* Returns a word for the log: "locks"; "unknown" for a number that is not known. */
+const char *hfi_table_name(uint32_t table);
+
+#endif
