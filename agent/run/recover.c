@@ -67,9 +67,12 @@ static int replace_store(struct agent *agent, replace_fn *replace, char *kept)
     char error[STORE_ERROR_MAX];
     struct store_identity identity;
     if (agent->config.observer) {
-        return fail(agent, AGENT_EXIT_CONFIG,
-                    "%s is an observer: it does not vote, so it has nothing to start over with",
-                    agent->config.agent);
+        return fail(
+            agent, AGENT_EXIT_CONFIG,
+            "%s has the role observer: an observer does not vote, so it has nothing to start "
+            "over with. If `holdfast member` on another host shows it as a voter, write "
+            "role = voter into its file first",
+            agent->config.agent);
     }
     if (agent->config.voter_count <= 1) {
         return fail(agent, AGENT_EXIT_CONFIG,

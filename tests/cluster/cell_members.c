@@ -180,7 +180,7 @@ START_TEST(a_removed_coordinator_under_load)
                 victim);
         crowd_await_all(&crowd, 10);
         empty(victim);
-        change(victim, true, victim);
+        change(other, true, victim);
         crowd_await_all(&crowd, 10);
     }
     crowd_finish(&crowd, "coordinator removed");
@@ -240,7 +240,7 @@ START_TEST(a_voter_that_missed_two_changes_under_load)
         crowd_await_all(&crowd, 5);
         empty(victim);
         empty(removed);
-        change(victim, true, victim);
+        change(asked, true, victim);
         change(victim, true, removed);
         retire(victim, D);
         crowd_await_all(&crowd, 5);
@@ -265,7 +265,7 @@ START_TEST(two_operators_at_once_under_load)
         }
         crowd_await_all(&crowd, 5);
         empty(C);
-        add = member_begin(&cell.agents[C], "%s --wait 60s", words(true, C));
+        add = member_begin(&cell.agents[A], "%s --wait 60s", words(true, C));
         remove = member_begin(&cell.agents[D], "%s --wait 60s", words(false, D));
         status = member_end(add);
         REQUIRE(status == 0, "add: exit %d: %s", status, member_said);
