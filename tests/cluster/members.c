@@ -1,7 +1,7 @@
 /*
  * The voters of a cell of real agents change while clients use locks: `holdfast member add`,
  * `remove`, `replace` and `move`. Whoever holds goes on holding, whoever waits is served, tokens
- * rise, and never do two hold. Hosts are named so that the newcomer sorts before the first voter.
+ * rise, and never do two hold. The commands of runbooks are read from docs/OPERATIONS.md.
  */
 #include <check.h>
 #include <errno.h>
@@ -20,6 +20,7 @@
 #include "cell.h"
 #include "member.h"
 #include "require.h"
+#include "runbook.h"
 
 enum { A, B, C, D, E, HOSTS, WAIT_S = 60 };
 
@@ -117,6 +118,29 @@ static int change(unsigned host, const char *words, int place)
         int status_ = change(host, words, place);                                                  \
         ck_assert_msg(status_ == 0, "%s: exit %d: %s", words, status_, member_said);               \
     } while (0)
+
+/* Runs a line of a runbook on that host. In the page host-a is at 10.0.0.1, and moves to 10.0.1.1;
+ * host-b is at 10.0.0.2, and so on. */
+static void do_line(unsigned host, const char *line)
+{
+    char words[RUNBOOK_LINE_MAX];
+    char from[32];
+    char to[32];
+    snprintf(words, sizeof(words), "%s", line);
+    for (unsigned i = 0; i < 2 * HOSTS; i++) {
+        snprintf(from, sizeof(from), "10.0.%u.%u:7411", i / HOSTS, i % HOSTS + 1);
+        snprintf(to, sizeof(to), "127.0.0.1:%u", ports[i]);
+        runbook_replace(words, from, to);
+    }
+    if (strcmp(words, "systemctl restart holdfastd") == 0) {
+        agent_stop(&agents[host]);
+        agent_launch(&agents[host]);
+        return;
+    }
+    ck_assert_msg(strncmp(words, "holdfast member ", 16) == 0, "%s", line);
+    int status = member(host, words + 16);
+    ck_assert_msg(status == 0, "%s: exit %d: %s", line, status, member_said);
+}
 
 /* Waits until the agent shows exactly these voters ("ab": host-a and host-b), all of them up. */
 static void await_voters(unsigned host, const char *letters)
@@ -248,30 +272,33 @@ static uint64_t take(unsigned host, const char *name)
 
 /* ---- tests ---- */
 
-/* The runbook "from one host to three". A holder of before goes on holding, a waiter of before is
- * served, and afterwards the first host may fail. */
+/* The runbook "from one host to three", and its way back. A holder of before goes on holding, a
+ * waiter of before is served, and with three voters the first host may fail. */
 START_TEST(from_one_host_to_three)
 {
+    const unsigned all = 1U << A | 1U << B | 1U << C;
     struct actor holder;
     struct actor waiter;
     struct actor_reply reply;
     struct hf_hold hold;
-    make(1U << A | 1U << B | 1U << C, 1U << B, "");
+    struct runbook runbook;
+    runbook_read(&runbook, "14. From one host to three", 4);
+    make(all, 1U << A, "");
     actor_ready(&holder, agents[C].socket);
-    actor_ready(&waiter, agents[A].socket);
+    actor_ready(&waiter, agents[B].socket);
     ck_assert_int_eq(actor_open(&holder, 0, "job", 10), 0);
     ck_assert_int_eq(actor_open(&waiter, 0, "job", 10), 0);
     ck_assert_int_eq(actor_acquire(&holder, 0, HF_EXCLUSIVE, GUARD_MS, &hold), 0);
     (void)actor_wait(&waiter, 0, HF_EXCLUSIVE);
-    start_load(1U << A | 1U << B | 1U << C);
+    start_load(all);
     await_load();
-    CHANGED(B, "add host-a", A);
+    do_line(A, runbook.lines[0].text);
     await_load();
     /* the agent of host c is no voter yet, so it may not make itself one */
     ck_assert_int_eq(change(C, "add host-c", C), 77);
     ck_assert_msg(strstr(member_said, "only voters may change the voters") != NULL, "%s",
                   member_said);
-    CHANGED(A, "add host-c", C);
+    do_line(A, runbook.lines[1].text);
     await_load();
     end_load();
     for (unsigned i = A; i <= C; i++) {
@@ -282,12 +309,23 @@ START_TEST(from_one_host_to_three)
     ck_assert(actor_receive(&waiter, &reply, GUARD_MS));
     ck_assert_int_eq(reply.result, 0);
     ck_assert_uint_gt(reply.hold.token, hold.token);
-    agent_kill(&agents[B]);
+    agent_kill(&agents[A]);
     uint64_t token = take(C, "another");
     ck_assert_int_gt(actor_remaining(&waiter, 0), 0);
-    agent_start(&agents[B]); /* its file still says that it is alone */
-    ck_assert(agent_logged(&agents[B], "event=voters_differ number=3") > 0);
-    await_voters(B, "abc");
+    agent_start(&agents[A]); /* its file still says that it is alone */
+    ck_assert(agent_logged(&agents[A], "event=voters_differ number=3") > 0);
+    await_voters(A, "abc");
+    ck_assert_uint_gt(take(A, "another"), token);
+    ck_assert_uint_eq(runbook.lines[2].block, 1);
+    start_load(all);
+    do_line(A, runbook.lines[2].text);
+    await_load();
+    do_line(A, runbook.lines[3].text);
+    await_load();
+    end_load();
+    agent_kill(&agents[C]);
+    await_voters(B, "a");
+    ck_assert_int_gt(actor_remaining(&waiter, 0), 0);
     ck_assert_uint_gt(take(B, "another"), token);
     actor_end(&holder);
     actor_end(&waiter);
@@ -297,6 +335,8 @@ END_TEST
 /* The runbook "replace a dead host". The dead host comes back with its old store and file. */
 START_TEST(replace_a_dead_host)
 {
+    struct runbook runbook;
+    runbook_read(&runbook, "15. Replace a dead host", 1);
     make(1U << A | 1U << B | 1U << C, 1U << A | 1U << B | 1U << C, "");
     make(1U << D, 1U << A, "");
     uint64_t token = take(A, "job");
@@ -304,8 +344,8 @@ START_TEST(replace_a_dead_host)
     await_load();
     agent_kill(&agents[C]);
     await_load();
-    CHANGED(A, "replace host-c host-d", D);
-    CHANGED(B, "replace host-c host-d", D); /* once more, from another host: it is so */
+    do_line(A, runbook.lines[0].text);
+    do_line(B, runbook.lines[0].text); /* once more, from another host: it is so */
     await_load();
     end_load();
     await_voters(A, "abd");
@@ -516,24 +556,32 @@ START_TEST(who_missed_two_changes)
 }
 END_TEST
 
-/* The runbook "move to other addresses", one voter after the other. */
+/* The runbook "move a voter". A holder on the host that moves goes on holding. */
 START_TEST(a_voter_moves)
 {
     char text[2048];
+    struct actor holder;
+    struct runbook runbook;
     const unsigned all = 1U << A | 1U << B | 1U << C;
+    runbook_read(&runbook, "6. Move a voter", 2);
     make(all, all, "");
+    actor_ready(&holder, agents[B].socket);
+    ck_assert_int_eq(actor_open(&holder, 0, "held", 10), 0);
+    ck_assert_int_eq(actor_acquire(&holder, 0, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
     uint64_t token = take(B, "job");
-    agent_stop(&agents[B]);
-    CHANGED(A, "move host-b", HOSTS + B);
     describe(B, all, ports[HOSTS + B], "", text, sizeof(text));
     agent_configure(&agents[B], text);
-    agent_start(&agents[B]);
+    do_line(B, runbook.lines[0].text);
+    do_line(A, runbook.lines[1].text);
+    agent_await_socket(&agents[B]);
     await_voters(B, "abc");
     await_voters(C, "abc");
     snprintf(text, sizeof(text), "host-b up at tcp://127.0.0.1:%u\n", ports[HOSTS + B]);
     ck_assert_msg(strstr(member_said, text) != NULL, "%s", member_said);
     agent_kill(&agents[A]);
     ck_assert_uint_gt(take(C, "job"), token);
+    ck_assert_int_eq(actor_release(&holder, 0), 0);
+    actor_end(&holder);
 }
 END_TEST
 

@@ -1,7 +1,7 @@
 /*
  * The way back: two of a cell's three voters are lost with their stores, and the cell begins anew
- * with the third voter's store, or with a backup of it. The commands are those of runbook 7 in
- * docs/OPERATIONS.md, which this test reads and runs.
+ * with the third voter's store, or with a backup of it. The commands are those of runbooks 7
+ * and 9 in docs/OPERATIONS.md, which this test reads and runs.
  *
  * The wait after a recovery is longer than a minute. So the clock of all hosts is fast: agents and
  * commands have the library of faults.c preloaded, which shows them RATE seconds of CLOCK_BOOTTIME
@@ -11,6 +11,7 @@
 #include "agent_process.h"
 #include "faults.h"
 #include "require.h"
+#include "runbook.h"
 
 #include <check.h>
 #include <limits.h>
@@ -117,50 +118,32 @@ static void run_well(int host, const char *words)
     REQUIRE(status == 0, "%s: %d", words, status);
 }
 
-/* Runs a line of the runbook on that host. */
-static void do_line(struct agent_process *agent, int host, const char *line)
+/* Runs a line of a runbook on that host. */
+static void do_line(int host, const char *line)
 {
-    static const char config[] = "/etc/holdfast/holdfastd.ini";
-    char words[1024];
-    const char *at = strstr(line, config);
+    char words[RUNBOOK_LINE_MAX];
+    snprintf(words, sizeof(words), "%s", line);
+    runbook_replace(words, "/etc/holdfast/holdfastd.ini", "$HERE/holdfast.conf");
+    runbook_replace(words, "/var/backups/holdfast.db", "$HERE/backup");
     if (strcmp(line, "systemctl stop holdfastd") == 0) {
-        if (agent->pid != 0) {
-            ck_assert_int_eq(agent_stop(agent), 0);
+        if (agents[host].pid != 0) {
+            ck_assert_int_eq(agent_stop(&agents[host]), 0);
         }
     } else if (strcmp(line, "systemctl start holdfastd") == 0) {
-        agent_start(agent);
+        agent_start(&agents[host]);
     } else {
-        snprintf(words, sizeof(words), "%.*s%s%s",
-                 at != NULL ? (int)(at - line) : (int)strlen(line), line,
-                 at != NULL ? "$HERE/holdfast.conf" : "",
-                 at != NULL ? at + sizeof(config) - 1 : "");
         run_well(host, words);
     }
 }
 
-/* Runs the commands of a runbook, which stand between ```sh and ``` below its heading. Returns how
- * many there are. */
-static unsigned do_runbook(struct agent_process *agent, int host, const char *heading)
+/* Runs the commands of a runbook, of which there are `count`. */
+static void do_runbook(int host, const char *heading, unsigned count)
 {
-    char line[512];
-    unsigned lines = 0;
-    bool below = false;
-    bool inside = false;
-    FILE *page = fopen(HOLDFAST_OPERATIONS, "r");
-    ck_assert_ptr_nonnull(page);
-    while (fgets(line, sizeof(line), page) != NULL) {
-        line[strcspn(line, "\n")] = '\0';
-        if (strncmp(line, "## ", 3) == 0) {
-            below = strcmp(line + 3, heading) == 0;
-        } else if (below && strncmp(line, "```", 3) == 0) {
-            inside = strcmp(line, "```sh") == 0;
-        } else if (below && inside) {
-            do_line(agent, host, line);
-            lines++;
-        }
+    struct runbook runbook;
+    runbook_read(&runbook, heading, count);
+    for (unsigned i = 0; i < count; i++) {
+        do_line(host, runbook.lines[i].text);
     }
-    fclose(page);
-    return lines;
 }
 
 /* Takes the lock on that host once, and returns its token. */
@@ -253,7 +236,7 @@ START_TEST(two_of_three_are_gone)
     ck_assert(agent_logged(&agents[SURVIVOR], "Voters (record 1): host-a, host-b, host-c") > 0);
     ck_assert(agent_logged(&agents[SURVIVOR], "host-b       after its commit") > 0);
     int64_t start_ns = boottime_now();
-    ck_assert_uint_eq(do_runbook(&agents[SURVIVOR], SURVIVOR, "7. Two of three are gone"), 3);
+    do_runbook(SURVIVOR, "7. Two of three are gone", 3);
     ck_assert(agent_logged(&agents[SURVIVOR], "event=recovery_waits") > 0);
     ck_assert_int_eq(run(SURVIVOR, "holdfast status"), 75);
 
@@ -318,7 +301,7 @@ START_TEST(only_a_backup_is_left)
     }
     (void)take(0, "other");
     uint64_t before = take(1, "other");
-    run_well(SURVIVOR, "holdfast member backup $HERE/backup");
+    do_runbook(SURVIVOR, "9. Backups", 1);
     ck_assert_int_eq(run(SURVIVOR, "holdfast member backup $HERE/backup"), 70);
     run_well(SURVIVOR, "holdfast member backup --force $HERE/backup");
     snprintf(path, sizeof(path), "%s/backup", agents[SURVIVOR].folder);
@@ -336,7 +319,7 @@ START_TEST(only_a_backup_is_left)
     ck_assert_int_eq(run(SURVIVOR, "holdfastd --config $HERE/holdfast.conf"), 78);
     ck_assert(agent_logged(&agents[SURVIVOR], "is a backup (of host-c in the cell prod)") > 0);
     int64_t start_ns = boottime_now();
-    ck_assert_uint_eq(do_runbook(&agents[SURVIVOR], SURVIVOR, "7. Two of three are gone"), 3);
+    do_runbook(SURVIVOR, "7. Two of three are gone", 3);
     pid_t waiter = wait_for_lock(SURVIVOR, "waiter", "true");
     await_wait(start_ns);
     ck_assert_int_eq(WEXITSTATUS(wait_for(waiter)), 0);
