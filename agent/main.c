@@ -364,6 +364,19 @@ static bool works_on_store(const struct command_line *line)
     return line->rejoin || line->recover || line->backup != NULL;
 }
 
+/* Warns of voters with which no cell could begin, for --check-config. The agent has a store, which
+ * knows its cell's voters, so the agent starts. */
+static void warn_of_voters(const struct config *config, const char *path)
+{
+    const char *why = config_voters_warning(config);
+    if (why != NULL) {
+        fprintf(stderr,
+                "holdfastd: warning: %s: [voters]: %s; the agent goes by the voters in its store, "
+                "but with an empty state_dir it would not start\n",
+                path, why);
+    }
+}
+
 static int configure(const struct command_line *line, struct agent *agent, char **arguments)
 {
     struct config *config = &agent->config;
@@ -401,6 +414,7 @@ static int configure(const struct command_line *line, struct agent *agent, char 
     }
     if (line->check_only) {
         warn_of_unknown(config, line->config);
+        warn_of_voters(config, line->config);
         bool small = config->profile == &profile_small;
         printf("%s: good%s\n", line->config, small ? " (profile small)" : "");
         return fflush(stdout) == 0 ? AGENT_EXIT_OK : AGENT_EXIT_SOFTWARE;

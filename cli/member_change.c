@@ -2,9 +2,9 @@
  * `holdfast member add`, `remove`, `replace` and `move`: see member_change.h.
  *
  * The command asks the agent again and again how far the change has come, until it is complete. It
- * keeps nothing: if it is interrupted, the same command on any host goes on with the same change.
- * What is so already is no error. A change that has to wait for the one before it is asked for
- * again.
+ * keeps nothing: if it is interrupted, the same command on any voter's host goes on with the same
+ * change. What is so already is no error. A change that has to wait for the one before it is asked
+ * for again.
  */
 #include "member_change.h"
 
@@ -149,6 +149,9 @@ static const struct {
     {HF_MEMBER_RIVAL, CLI_NOT_NOW, "rival", "another change was decided first"},
     {HF_MEMBER_SAME, CLI_FAILED, "same", "%s has that address already"},
     {HF_MEMBER_IDS, CLI_FAILED, "ids", "the cell has used up the numbers of its voters"},
+    {HF_MEMBER_OBSERVER, CLI_NOT_ALLOWED, "observer",
+     "this host's agent is no voter, and only voters may change the voters: give the command on "
+     "the host of a voter (%s is one)"},
 };
 
 static size_t refusal_of(enum hf_member_reason reason)

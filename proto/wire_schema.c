@@ -211,6 +211,7 @@ static const struct field refused_optional[] = {
 static const struct field change_prepare_fields[] = {
     U32(message_change, number),
     BALLOT(message_change, ballot),
+    FIELD(message_change, voters, FIELD_VOTERS, 0),
 };
 static const struct field change_promise_fields[] = {
     U32(message_change, number),

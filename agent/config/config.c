@@ -520,10 +520,16 @@ static bool has_store(const struct config *config)
 const char *config_voters_error(const struct config *config)
 {
     bool listed = find_voter(config, config->agent) < config->voter_count;
-    return config->voter_count % 2 == 0 ? "expected 1, 3, 5 or 7 of them to begin a cell with"
-           : config->observer && listed ? "found this agent, whose role is observer"
-           : config->observer || listed ? NULL
-                                        : "found no line for this agent, whose role is voter";
+    return config->observer && listed     ? "found this agent, whose role is observer"
+           : config->observer             ? NULL
+           : config->voter_count % 2 == 0 ? "expected 1, 3, 5 or 7 of them to begin a cell with"
+           : listed                       ? NULL
+                                          : "found no line for this agent, whose role is voter";
+}
+
+const char *config_voters_warning(const struct config *config)
+{
+    return has_store(config) ? config_voters_error(config) : NULL;
 }
 
 static bool check_voters(struct config_reading *reading)
@@ -539,7 +545,7 @@ static bool check_voters(struct config_reading *reading)
     if (has_store(config)) {
         return true;
     }
-    if (config->voter_count % 2 == 0) {
+    if (!config->observer && config->voter_count % 2 == 0) {
         return wrong(reading, "[voters]: found %u of them, expected 1, 3, 5 or 7",
                      config->voter_count);
     }

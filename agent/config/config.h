@@ -122,8 +122,11 @@ void config_defaults(struct config *config);
 void config_finish_voters(struct config *config);
 
 /* Returns why the voters cannot begin a cell, or NULL (a static string). config_read() checks that
- * itself if the agent has no store yet. The store of a cell that has begun knows who votes. */
+ * itself if the agent has no store yet. The store of a cell that has begun knows who votes. An
+ * observer begins no cell, so it may list any number of voters. */
 const char *config_voters_error(const struct config *config);
+/* The same if the agent has a store, with which it starts all the same; else NULL. */
+const char *config_voters_warning(const struct config *config);
 
 /* Takes the limits that are still 0 from the profile. */
 void config_finish_limits(struct config *config);

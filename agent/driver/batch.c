@@ -124,6 +124,7 @@ static size_t record_size(const struct action *action)
     case ACTION_PERSIST_CHANGE:
         return RECORD_ACTION_SIZE(change);
     case ACTION_VOTERS:
+    case ACTION_SEEK:
     case ACTION_SEND:
     case ACTION_LOG:
         break;
@@ -153,6 +154,9 @@ bool batch_add_action(struct driver_batch *batch, const struct action *action)
            size - offsetof(struct driver_record, as.action));
     batch->quorum_rows++;
     batch->promises += action->kind == ACTION_PERSIST_PROMISE;
+    if (action->kind == ACTION_PERSIST_VOTERS) {
+        batch->complete = action->as.voters.complete ? action->as.voters.number : 0;
+    }
     return true;
 }
 
@@ -281,6 +285,7 @@ void batch_clear(struct driver_batch *batch)
     batch->promises = 0;
     batch->grants = 0;
     batch->epoch = false;
+    batch->complete = 0;
 }
 
 void batch_release(struct driver_batch *batch)

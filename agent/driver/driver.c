@@ -297,6 +297,10 @@ void driver_take_actions(struct driver *driver)
             operations->log(operations->arg, &action->as.log);
         } else if (action->kind == ACTION_VOTERS) {
             driver_take_record(driver, &action->as.go_by.voters);
+        } else if (action->kind == ACTION_SEEK) {
+            if (operations->seek != NULL) {
+                operations->seek(operations->arg, &action->as.seek.voter, action->as.seek.address);
+            }
         } else {
             driver_kept(driver, batch_add_action(driver->open, action));
             /* changes of this agent's own session reach gossip through driver_see_session() */
@@ -542,6 +546,9 @@ static void land(struct driver *driver)
         quorum_set_commit(driver->config.quorum, driver->commit);
     }
     carry_out(driver, batch);
+    if (batch->complete != 0 && driver->config.operations.complete != NULL) {
+        driver->config.operations.complete(driver->config.operations.arg, batch->complete);
+    }
     if (batch->epoch && !driver_has_failed(driver)) {
         uint32_t epoch = driver->next_epoch;
         driver->next_epoch = 0;

@@ -99,6 +99,10 @@ struct driver_operations {
     /* The agent goes by another record of voters now. May not call the driver. The record is valid
      * for the driver's life, and its contents until the next such call. */
     void (*record)(void *arg, const struct message_voters *record);
+    /* It is durable that this record of voters is complete. The agent goes by it, or went by it. */
+    void (*complete)(void *arg, uint32_t number);
+    /* The voter may also be dialled at that address for a while. NULL: it is not. */
+    void (*seek)(void *arg, const struct message_agent *voter, const char *address);
     /* A voter asks this observer to learn, in order to become a voter: makes a quorum core that has
      * got no event yet, and goes by the present record. Returns NULL if it cannot. NULL: this agent
      * never becomes a voter. */

@@ -79,9 +79,10 @@ struct driver {
     int64_t voters_since_ns[MESSAGE_VOTERS_MAX];
     struct message_voters record; /* config.voters and the sets of voters above are those of it */
     bool record_new;              /* the host core does not go by `record` yet */
-    int64_t asked_ns;             /* when this observer last asked for a newer record; 0: never */
-    uint32_t asked_turn;          /* which voter it asks next */
-    struct log_limits refusals;   /* limits the log lines of driver_admits() */
+    int64_t conflict_ns;        /* when to log again that there is a second cell; 0: never logged */
+    int64_t asked_ns;           /* when this observer last asked for a newer record; 0: never */
+    uint32_t asked_turn;        /* which voter it asks next */
+    struct log_limits refusals; /* limits the log lines of driver_admits() */
     /* A copy of the item or message that a step is reading. */
     struct inbox_item item;
     struct message message;

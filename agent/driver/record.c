@@ -13,7 +13,7 @@
 #include "driver/private.h"
 #include "proto/check.h"
 
-enum { ASK_PAUSE_MS = 100, COMPLETE_PAUSE_MS = 500 };
+enum { ASK_PAUSE_MS = 100, COMPLETE_PAUSE_MS = 500, CONFLICT_LOG_MS = 60000 };
 
 static const int64_t ms_ns = 1000000;
 
@@ -87,11 +87,8 @@ void driver_take_record(struct driver *driver, const struct message_voters *reco
 {
     struct succession succession;
     if (!is_newer(driver, record)) {
-        if (record->number == driver->record.number && record->complete &&
-            !driver->record.complete) {
-            driver->record.complete = true;
-            show_record(driver);
-        }
+        driver->record.complete = driver->record.complete ||
+                                  (record->number == driver->record.number && record->complete);
         return;
     }
     driver->config.record_unsure = false;
@@ -216,6 +213,28 @@ static bool make_core(struct driver *driver)
     return true;
 }
 
+/* Two records of one number are those of two cells: see note_conflict() in
+ * core/quorum/members_voters.c. */
+static void note_conflict(struct driver *driver, const struct message *message)
+{
+    const struct driver_operations *operations = &driver->config.operations;
+    const struct message_voters *told = &message->as.told.voters;
+    struct action_log log = {.event = "voters_conflict", .agent = message->from};
+    int64_t now_ns = driver_clock_ns(driver);
+    if (told->number < 2 || told->number != driver->record.number ||
+        message_voters_digest(told) == message_voters_digest(&driver->record) ||
+        (driver->conflict_ns != 0 && now_ns < driver->conflict_ns)) {
+        return;
+    }
+    driver->conflict_ns = now_ns + CONFLICT_LOG_MS * ms_ns;
+    log.number = told->number;
+    snprintf(log.text, sizeof(log.text),
+             "%.*s goes by other voters under the same number: it is of another cell, and was "
+             "perhaps recovered as well. Stop one of the two, and remove its store",
+             (int)message->from.length, message->from.text);
+    operations->log(operations->arg, &log);
+}
+
 /* Makes the record durable, and goes by it. If it names this agent, whose store then is not the one
  * that was added, the quorum core says so. */
 static void learn_record(struct driver *driver, const struct message_voters *told)
@@ -260,6 +279,7 @@ void driver_record_message(struct driver *driver, const struct message *message)
         }
         return;
     }
+    note_conflict(driver, message);
     learn_record(driver, &told->voters);
     if (message->kind == MESSAGE_LEARN && !driver_has_failed(driver)) {
         learn(driver, message);

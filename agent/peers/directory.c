@@ -1,7 +1,7 @@
 /*
  * The table of the other agents by name, and the addresses at which they are dialled. A voter has
- * the address in the record of voters. Any other agent has the address that it announces, within
- * the bounds of addresses.h.
+ * the address in the record of voters (seek.c). Any other agent has the address that it announces,
+ * within the bounds of addresses.h.
  */
 #include <stdio.h>
 #include <string.h>
@@ -97,12 +97,16 @@ uint32_t peers_find_voter(const struct agent *agent, const struct message_agent 
 
 /* ---- what is dialled ---- */
 
-static uint32_t dial(void *arg, const struct message_agent *name, const char *address)
+uint32_t peers_dial_at(struct peers *peers, const struct message_agent *name, const char *address)
 {
-    struct peers *peers = arg;
     char text[MESSAGE_AGENT_MAX + 1];
     snprintf(text, sizeof(text), "%.*s", (int)name->length, name->text);
     return transport_peer(peers->transport, address, text);
+}
+
+static uint32_t dial(void *arg, const struct message_agent *name, const char *address)
+{
+    return peers_dial_at(arg, name, address);
 }
 
 static void forget(void *arg, uint32_t link)
@@ -125,16 +129,13 @@ bool peers_dial(struct peers *peers, const struct message_agent *name, const cha
 {
     struct peer_agent *peer = make_peer(peers, name);
     if (peer != NULL) {
-        peer->voter = true;
+        peers_voter_home(peers, peer, address, TRANSPORT_PEER_NONE);
         peer->told = true;
-        peer->link = dial(peers, name, address);
-        peer->up_ns = clock_boottime_ns();
-        snprintf(peer->address, sizeof(peer->address), "%s", address);
     }
     return peer != NULL && peer->link != TRANSPORT_PEER_NONE;
 }
 
-static void log_moved(struct peers *peers, const struct peer_agent *peer)
+void peers_log_moved(struct peers *peers, const struct peer_agent *peer)
 {
     struct log_line line;
     log_begin_limited(&line, LOG_LEVEL_INFO, "peer_moved", &peers->link_limit, clock_boottime_ns());
@@ -151,7 +152,7 @@ static void follow(struct peers *peers, struct peer_agent *peer)
     peer->link = current->link;
     snprintf(peer->address, sizeof(peer->address), "%s", current->text);
     if (moved) {
-        log_moved(peers, peer);
+        peers_log_moved(peers, peer);
     }
 }
 
@@ -275,33 +276,17 @@ static void make_voter(struct peers *peers, const struct message_agent *name, co
         not_added(peers, name, address, "too many agents");
         return;
     }
-    bool there = peer->voter && strcmp(peer->address, address) == 0;
-    bool moved = peer->address[0] != '\0' && strcmp(peer->address, address) != 0;
-    if (!peer->voter) {
-        peer->link = address_leave(&peers->addresses, &peer->listens, address);
-        peer->up_ns = clock_boottime_ns(); /* from now on it has to answer renewals */
-        peer->told = false;
-    } else if (!there && peer->link != TRANSPORT_PEER_NONE) {
-        forget(peers, peer->link);
-        peer->link = TRANSPORT_PEER_NONE;
-    }
-    peer->voter = true;
-    snprintf(peer->address, sizeof(peer->address), "%s", address);
-    if (peer->link == TRANSPORT_PEER_NONE) {
-        peer->link = dial(peers, name, address);
-        peer->up_ns = clock_boottime_ns();
-        peer->told = false;
-    }
-    if (moved) {
-        log_moved(peers, peer);
-    }
+    uint32_t link = peer->voter ? TRANSPORT_PEER_NONE
+                                : address_leave(&peers->addresses, &peer->listens, address);
+    peer->told = peer->told && peer->voter;
+    peers_voter_home(peers, peer, address, link);
 }
 
 /* Makes a removed voter an agent like any other, which keeps its link: it has to be told that it is
  * no voter any more. */
 static void make_other(struct peers *peers, struct peer_agent *peer)
 {
-    peer->voter = false;
+    peers_voter_leave(peers, peer);
     peer->told = true;
     peer->silent = false;
     peer->starts_over = false;
@@ -361,6 +346,17 @@ static void log_link(struct peers *peers, const struct peer_agent *peer, bool up
     log_end(&line);
 }
 
+void peers_see_link(struct peers *peers, struct peer_agent *peer)
+{
+    bool up = transport_is_up(peers->transport, peer->link);
+    if (up != peer->up) {
+        peer->up = up;
+        peer->up_ns = clock_boottime_ns();
+        log_link(peers, peer, up);
+        driver_link(peers->agent->driver, &peer->name, up);
+    }
+}
+
 void peers_link(void *arg, uint32_t link, bool up)
 {
     struct agent *agent = arg;
@@ -368,22 +364,18 @@ void peers_link(void *arg, uint32_t link, bool up)
     struct peer_agent *peer = NULL;
     for (uint32_t i = 0; i < peers->count && peer == NULL; i++) {
         struct peer_agent *one = &peers->peers[i];
-        bool its = one->voter ? one->link == link
+        bool its = one->voter ? one->home.link == link || one->second.link == link
                               : one->name.length > 0 && address_has(&one->listens, link);
         peer = its ? one : NULL;
     }
     if (peer == NULL) {
         return;
     }
-    if (!peer->voter) {
+    if (peer->voter) {
+        peers_voter_follow(peers, peer);
+    } else {
         address_link(&peers->addresses, &peer->listens, link, up, clock_boottime_ns());
         follow(peers, peer);
     }
-    up = transport_is_up(peers->transport, peer->link);
-    if (up != peer->up) {
-        peer->up = up;
-        peer->up_ns = clock_boottime_ns();
-        log_link(peers, peer, up);
-        driver_link(agent->driver, &peer->name, up);
-    }
+    peers_see_link(peers, peer);
 }

@@ -503,6 +503,7 @@ static void look_at_voter(struct agent *agent, uint32_t voter, int64_t now_ns)
     if (peer == NULL) {
         return; /* this agent has no entry for itself */
     }
+    peers_voter_look(peers, peer, now_ns);
     bool up = transport_is_up(peers->transport, peer->link);
     /* While this agent stood still it received nothing. So a voter's silence is counted from the
      * end of the stall. */

@@ -2,7 +2,8 @@
  * The other agents of the cell, by name: where they listen, and the packets that wait to be sent to
  * them.
  *
- * The record of voters has the voters' addresses. Any other agent announces its own address
+ * The record of voters has the voters' addresses; a voter that does not answer there may be sought
+ * at another one (seek.c). Any other agent announces its own address
  * (driver_operations.address). This agent uses such an address within the bounds of addresses.h; a
  * wrong address only loses messages.
  *
@@ -50,6 +51,8 @@ void peers_close(struct agent *agent);
 void peers_send(void *arg, const struct message_agent *to, const struct message *message);
 void peers_send_gossip(void *arg, const struct message_agent *to, const void *bytes, size_t size);
 void peers_address(void *arg, const struct message_agent *agent, const char *address);
+/* A voter may also be dialled at that address for a while: see seek.c. */
+void peers_seek(void *arg, const struct message_agent *voter, const char *address);
 
 /* Call it when the agent goes by another record of voters (agent->host_config). */
 void peers_record(struct agent *agent);

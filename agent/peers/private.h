@@ -20,15 +20,26 @@ enum {
     PEERS_REFUSED_MAX = 64,
 };
 
+/* An address at which a voter is dialled. */
+struct peer_address {
+    uint32_t link; /* TRANSPORT_PEER_NONE: it is not dialled there */
+    char text[MESSAGE_ADDRESS_MAX];
+};
+
 struct peer_agent {
     struct message_agent name; /* length 0: this entry is free */
     bool voter;
     bool up;                      /* whether the connection is up, as last reported to the driver */
     bool told;                    /* the driver was told of this voter's link since it is a voter */
     struct address_entry listens; /* the addresses of an agent that is not a voter */
-    char address[MESSAGE_ADDRESS_MAX];
-    uint32_t link;         /* the link's number in the transport */
-    unsigned char *buffer; /* the packet that is being filled; NULL: none */
+    /* Of a voter (seek.c): its address in the record, and another one while it is sought there. */
+    struct peer_address home;
+    struct peer_address second;
+    int64_t second_until_ns;           /* when it is not sought at the second address any more */
+    int64_t home_ns;                   /* when the link to `home` was last seen up, or was made */
+    char address[MESSAGE_ADDRESS_MAX]; /* the address and the link of now */
+    uint32_t link;                     /* the link's number in the transport */
+    unsigned char *buffer;             /* the packet that is being filled; NULL: none */
     struct wire_writer writer;
     uint64_t commit;     /* the commit in the open packet's header */
     uint32_t membership; /* the version of the record of stores in the open packet's
@@ -112,6 +123,24 @@ void peers_directory_init(struct peers *peers);
 void peers_directory_look(struct peers *peers);
 /* Drops the peer's open packet. */
 void peers_drop_buffer(struct peers *peers, struct peer_agent *peer);
+/* Dials that agent. Returns the link, or TRANSPORT_PEER_NONE if it cannot be dialled. */
+uint32_t peers_dial_at(struct peers *peers, const struct message_agent *name, const char *address);
+/* Tells the driver, if the connection to that agent has come up or broken. */
+void peers_see_link(struct peers *peers, struct peer_agent *peer);
+void peers_log_moved(struct peers *peers, const struct peer_agent *peer);
+
+/* ---- seek.c: the addresses of a voter ---- */
+
+/* Sends packets for the voter to its current address from now on. */
+void peers_voter_follow(struct peers *peers, struct peer_agent *peer);
+/* The agent is a voter at that address from now on, and was perhaps one before, elsewhere. link: a
+ * link that leads there already, or TRANSPORT_PEER_NONE; only of an agent that was no voter. */
+void peers_voter_home(struct peers *peers, struct peer_agent *peer, const char *address,
+                      uint32_t link);
+/* The agent is no voter any more. peer->link and peer->address are those of its home. */
+void peers_voter_leave(struct peers *peers, struct peer_agent *peer);
+/* Seeks a voter that does not answer, or ends that. Called in each upkeep. */
+void peers_voter_look(struct peers *peers, struct peer_agent *peer, int64_t now_ns);
 /* For struct transport_handler: called when a link has come up or broken. arg is the agent. */
 void peers_link(void *arg, uint32_t link, bool up);
 

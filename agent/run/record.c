@@ -241,17 +241,24 @@ bool record_is_unsure(const struct agent *agent)
 void record_changed(void *arg, const struct message_voters *record)
 {
     struct agent *agent = arg;
-    if (record->number == agent->record.number && agent->record_known) {
-        agent->record.complete = record->complete;
-        log_complete(agent);
-        return;
-    }
     message_voters_copy(&agent->record, record);
+    agent->record.complete = false; /* record_complete() says so, when it is durable */
     agent->record_known = true;
     show(agent);
     log_changed(agent);
     record_tell(agent);
     peers_record(agent);
+}
+
+void record_complete(void *arg, uint32_t number)
+{
+    struct agent *agent = arg;
+    if (number == agent->record.number && !agent->record.complete) {
+        agent->record.complete = true;
+        if (number > 1) {
+            log_complete(agent);
+        }
+    }
 }
 
 bool record_is_alone(const struct agent *agent)

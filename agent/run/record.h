@@ -44,6 +44,7 @@ bool record_is_unsure(const struct agent *agent);
 
 /* For struct driver_operations; arg is the agent. */
 void record_changed(void *arg, const struct message_voters *record);
+void record_complete(void *arg, uint32_t number);
 
 /* Returns whether this agent is the only voter of its cell. */
 bool record_is_alone(const struct agent *agent);

@@ -57,7 +57,9 @@ static int replace_store(struct agent *agent, replace_fn *replace, char *kept)
     if (agent->config.observer) {
         return agent_fail(
             agent, AGENT_EXIT_CONFIG,
-            "%s is an observer: it does not vote, so it has nothing to start over with",
+            "%s has the role observer: an observer does not vote, so it has nothing to start "
+            "over with. If `holdfast member` on another host shows it as a voter, write "
+            "role = voter into its file first",
             agent->config.agent);
     }
     if (agent->config.voter_count <= 1) {

@@ -118,6 +118,8 @@ END_TEST
 START_TEST(check_config)
 {
     char path[128];
+    char store[128];
+    char text[512];
     char said[4096];
     agent_create(&agent, NULL);
     snprintf(path, sizeof(path), "%s/c.ini", agent.folder);
@@ -127,6 +129,21 @@ START_TEST(check_config)
     write_file(path, "[agent]\nname = a\ncell = c\nfoo = 1\n");
     ck_assert_int_eq(run(arguments, said, sizeof(said)), 78);
     ck_assert_ptr_nonnull(strstr(said, "c.ini:4: [agent] foo: found an unknown key"));
+    /* voters with which no cell begins: an error without a store, a warning with one */
+    snprintf(text, sizeof(text),
+             "[agent]\nname = a\ncell = c\nstate_dir = %s/s\n[cell]\nlisten = tcp://127.0.0.1:1\n"
+             "[voters]\na = tcp://127.0.0.1:1\nb = tcp://127.0.0.1:2\n",
+             agent.folder);
+    write_file(path, text);
+    ck_assert_int_eq(run(arguments, said, sizeof(said)), 78);
+    ck_assert_ptr_nonnull(strstr(said, "[voters]: found 2 of them, expected 1, 3, 5 or 7"));
+    snprintf(store, sizeof(store), "%s/s", agent.folder);
+    ck_assert_int_eq(mkdir(store, 0700), 0);
+    snprintf(store, sizeof(store), "%s/s/holdfast.db", agent.folder);
+    write_file(store, "");
+    ck_assert_int_eq(run(arguments, said, sizeof(said)), 0);
+    ck_assert_ptr_nonnull(strstr(said, "warning: "));
+    ck_assert_ptr_nonnull(strstr(said, "with an empty state_dir it would not start"));
     const char *const missing[] = {"holdfastd", "--config", "/nonexistent", NULL};
     ck_assert_int_eq(run(missing, said, sizeof(said)), 78);
     unlink(path);

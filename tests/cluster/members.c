@@ -1,7 +1,7 @@
 /*
  * The voters of a cell of real agents change while clients use locks: `holdfast member add`,
  * `remove`, `replace` and `move`. Whoever holds goes on holding, whoever waits is served, tokens
- * rise, and never do two hold. Hosts are named so that the newcomer sorts before the first voter.
+ * rise, and never do two hold. The commands of runbooks are read from docs/OPERATIONS.md.
  */
 #include <check.h>
 #include <errno.h>
@@ -20,6 +20,7 @@
 #include "cell.h"
 #include "member.h"
 #include "require.h"
+#include "runbook.h"
 
 enum { A, B, C, D, E, HOSTS, WAIT_S = 60 };
 
@@ -117,6 +118,29 @@ static int change(unsigned host, const char *words, int place)
         int status_ = change(host, words, place);                                                  \
         ck_assert_msg(status_ == 0, "%s: exit %d: %s", words, status_, member_said);               \
     } while (0)
+
+/* Runs a line of a runbook on that host. In the page host-a is at 10.0.0.1, and moves to 10.0.1.1;
+ * host-b is at 10.0.0.2, and so on. */
+static void do_line(unsigned host, const char *line)
+{
+    char words[RUNBOOK_LINE_MAX];
+    char from[32];
+    char to[32];
+    snprintf(words, sizeof(words), "%s", line);
+    for (unsigned i = 0; i < 2 * HOSTS; i++) {
+        snprintf(from, sizeof(from), "10.0.%u.%u:7411", i / HOSTS, i % HOSTS + 1);
+        snprintf(to, sizeof(to), "127.0.0.1:%u", ports[i]);
+        runbook_replace(words, from, to);
+    }
+    if (strcmp(words, "systemctl restart holdfastd") == 0) {
+        agent_stop(&agents[host]);
+        agent_launch(&agents[host]);
+        return;
+    }
+    ck_assert_msg(strncmp(words, "holdfast member ", 16) == 0, "%s", line);
+    int status = member(host, words + 16);
+    ck_assert_msg(status == 0, "%s: exit %d: %s", line, status, member_said);
+}
 
 /* Waits until the agent shows exactly these voters ("ab": host-a and host-b), all of them up. */
 static void await_voters(unsigned host, const char *letters)
@@ -248,26 +272,33 @@ static uint64_t take(unsigned host, const char *name)
 
 /* ---- tests ---- */
 
-/* The runbook "from one host to three". A holder of before goes on holding, a waiter of before is
- * served, and afterwards the first host may fail. */
+/* The runbook "from one host to three", and its way back. A holder of before goes on holding, a
+ * waiter of before is served, and with three voters the first host may fail. */
 START_TEST(from_one_host_to_three)
 {
+    const unsigned all = 1U << A | 1U << B | 1U << C;
     struct actor holder;
     struct actor waiter;
     struct actor_reply reply;
     struct hf_hold hold;
-    make(1U << A | 1U << B | 1U << C, 1U << B, "");
+    struct runbook runbook;
+    runbook_read(&runbook, "14. From one host to three", 4);
+    make(all, 1U << A, "");
     actor_ready(&holder, agents[C].socket);
-    actor_ready(&waiter, agents[A].socket);
+    actor_ready(&waiter, agents[B].socket);
     ck_assert_int_eq(actor_open(&holder, 0, "job", 10), 0);
     ck_assert_int_eq(actor_open(&waiter, 0, "job", 10), 0);
     ck_assert_int_eq(actor_acquire(&holder, 0, HF_EXCLUSIVE, GUARD_MS, &hold), 0);
     (void)actor_wait(&waiter, 0, HF_EXCLUSIVE);
-    start_load(1U << A | 1U << B | 1U << C);
+    start_load(all);
     await_load();
-    CHANGED(B, "add host-a", A);
+    do_line(A, runbook.lines[0].text);
     await_load();
-    CHANGED(C, "add host-c", C);
+    /* the agent of host c is no voter yet, so it may not make itself one */
+    ck_assert_int_eq(change(C, "add host-c", C), 77);
+    ck_assert_msg(strstr(member_said, "only voters may change the voters") != NULL, "%s",
+                  member_said);
+    do_line(A, runbook.lines[1].text);
     await_load();
     end_load();
     for (unsigned i = A; i <= C; i++) {
@@ -278,12 +309,23 @@ START_TEST(from_one_host_to_three)
     ck_assert(actor_receive(&waiter, &reply, GUARD_MS));
     ck_assert_int_eq(reply.result, 0);
     ck_assert_uint_gt(reply.hold.token, hold.token);
-    agent_kill(&agents[B]);
+    agent_kill(&agents[A]);
     uint64_t token = take(C, "another");
     ck_assert_int_gt(actor_remaining(&waiter, 0), 0);
-    agent_start(&agents[B]); /* its file still says that it is alone */
-    ck_assert(agent_logged(&agents[B], "event=voters_differ number=3") > 0);
-    await_voters(B, "abc");
+    agent_start(&agents[A]); /* its file still says that it is alone */
+    ck_assert(agent_logged(&agents[A], "event=voters_differ number=3") > 0);
+    await_voters(A, "abc");
+    ck_assert_uint_gt(take(A, "another"), token);
+    ck_assert_uint_eq(runbook.lines[2].block, 1);
+    start_load(all);
+    do_line(A, runbook.lines[2].text);
+    await_load();
+    do_line(A, runbook.lines[3].text);
+    await_load();
+    end_load();
+    agent_kill(&agents[C]);
+    await_voters(B, "a");
+    ck_assert_int_gt(actor_remaining(&waiter, 0), 0);
     ck_assert_uint_gt(take(B, "another"), token);
     actor_end(&holder);
     actor_end(&waiter);
@@ -293,6 +335,8 @@ END_TEST
 /* The runbook "replace a dead host". The dead host comes back with its old store and file. */
 START_TEST(replace_a_dead_host)
 {
+    struct runbook runbook;
+    runbook_read(&runbook, "15. Replace a dead host", 1);
     make(1U << A | 1U << B | 1U << C, 1U << A | 1U << B | 1U << C, "");
     make(1U << D, 1U << A, "");
     uint64_t token = take(A, "job");
@@ -300,8 +344,8 @@ START_TEST(replace_a_dead_host)
     await_load();
     agent_kill(&agents[C]);
     await_load();
-    CHANGED(A, "replace host-c host-d", D);
-    CHANGED(B, "replace host-c host-d", D); /* once more, from another host: it is so */
+    do_line(A, runbook.lines[0].text);
+    do_line(B, runbook.lines[0].text); /* once more, from another host: it is so */
     await_load();
     end_load();
     await_voters(A, "abd");
@@ -319,7 +363,7 @@ START_TEST(a_removed_voter_comes_back)
 {
     struct actor holder;
     make(1U << A | 1U << B | 1U << C | 1U << D, 1U << B | 1U << C | 1U << D, "");
-    CHANGED(A, "add host-a", A); /* four voters on the way */
+    CHANGED(B, "add host-a", A); /* four voters on the way */
     start_load(1U << A | 1U << B | 1U << C | 1U << D);
     for (unsigned host = A; host <= B; host++) {
         char words[32];
@@ -339,12 +383,156 @@ START_TEST(a_removed_voter_comes_back)
         ck_assert_int_gt(actor_remaining(&holder, 0), 0);
     }
     ck_assert_uint_eq(agent_logged(&agents[A], "event=store_retired"), 1);
-    CHANGED(A, "add host-a", A);
+    CHANGED(D, "add host-a", A);
     ck_assert_int_eq(actor_release(&holder, 0), 0);
     actor_end(&holder);
     await_voters(A, "acd");
     agent_kill(&agents[C]);
     ck_assert_uint_gt(take(A, "job"), 0);
+}
+END_TEST
+
+/* Runs a shell command. HERE is that agent's folder. */
+static void run_there(unsigned host, const char *words)
+{
+    char line[1024];
+    snprintf(line, sizeof(line), "HERE=%s; export HERE; exec >>%s 2>&1; %s", agents[host].folder,
+             agents[host].log, words);
+    int status = system(line);
+    ck_assert_msg(status == 0, "%s: %x", words, (unsigned)status);
+}
+
+/* A voter is removed and added again while its agent runs. What it has is good, and its vote counts
+ * again: its host's holder notices nothing. */
+START_TEST(a_removed_voter_is_added_again_in_place)
+{
+    const unsigned all = 1U << A | 1U << B | 1U << C;
+    struct actor holder;
+    make(all, all, "");
+    actor_ready(&holder, agents[C].socket);
+    ck_assert_int_eq(actor_open(&holder, 0, "held", 10), 0);
+    ck_assert_int_eq(actor_acquire(&holder, 0, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
+    uint64_t token = take(A, "job");
+    for (int round = 0; round < 2; round++) {
+        start_load(all);
+        await_load();
+        CHANGED(A, "remove host-c", -1);
+        await_load();
+        CHANGED(B, "add host-c", C);
+        await_load();
+        end_load();
+    }
+    ck_assert_int_gt(actor_remaining(&holder, 0), 0);
+    ck_assert_uint_eq(agent_logged(&agents[C], "event=store_retired"), 0);
+    ck_assert_uint_eq(agent_logged(&agents[C], "event=session_lost"), 0);
+    agent_kill(&agents[B]); /* without host c's vote there is no majority now */
+    ck_assert_uint_gt(take(A, "job"), token);
+    ck_assert_int_eq(actor_release(&holder, 0), 0);
+    actor_end(&holder);
+    agent_start(&agents[B]);
+    await_voters(B, "abc");
+}
+END_TEST
+
+/* A removed voter is added again under the same name with another store. Its old store, which the
+ * cell knew first, is refused afterwards. */
+START_TEST(a_removed_voter_is_added_again_with_another_store)
+{
+    const unsigned all = 1U << A | 1U << B | 1U << C;
+    make(all, all, "");
+    uint64_t token = take(C, "job");
+    CHANGED(A, "remove host-c", -1);
+    await_voters(C, "ab");
+    agent_stop(&agents[C]);
+    run_there(C, "mv $HERE/state $HERE/old-state");
+    agent_start(&agents[C]); /* its file says that it begins a cell with host-a and host-b */
+    await_voters(C, "ab");
+    CHANGED(B, "add host-c", C);
+    await_voters(C, "abc");
+    agent_kill(&agents[B]);
+    ck_assert_uint_gt(take(A, "job"), token);
+    agent_start(&agents[B]);
+    await_voters(A, "abc");
+    agent_stop(&agents[C]);
+    run_there(C, "mv $HERE/state $HERE/new-state; mv $HERE/old-state $HERE/state");
+    unsigned votes = agent_logged(&agents[C], "event=voter_votes");
+    agent_start(&agents[C]);
+    ck_assert_uint_gt(take(C, "job"), token); /* served by the others */
+    ck_assert(agent_logged(&agents[C], "event=voter_refused") > 0);
+    ck_assert_uint_eq(agent_logged(&agents[C], "event=voter_votes"), votes);
+    agent_stop(&agents[C]);
+    run_there(C, "rm -r $HERE/state; mv $HERE/new-state $HERE/state");
+    agent_start(&agents[C]);
+    await_voters(C, "abc");
+}
+END_TEST
+
+/* A host was added as a voter, and its file still calls it an observer. Its store is lost: the
+ * record that it learns names it with a store that it does not have. It does not vote, its host is
+ * served, and it may start over. */
+START_TEST(an_observer_that_the_record_names_with_another_store)
+{
+    char text[2048];
+    char words[512];
+    const unsigned all = 1U << A | 1U << B | 1U << C;
+    make(all, all, "");
+    make(1U << D, 1U << A, "");
+    uint64_t token = take(D, "job");
+    CHANGED(A, "add host-d", D);
+    await_voters(D, "abcd");
+    agent_stop(&agents[D]);
+    run_there(D, "rm -r $HERE/state");
+    agent_start(&agents[D]);
+    ck_assert_uint_gt(take(D, "job"), token);
+    ck_assert(agent_logged(&agents[D], "event=voter_refused") > 0);
+    ck_assert_int_eq(member(A, "list"), 0);
+    ck_assert_msg(strstr(member_said, "host-d refused") != NULL, "%s", member_said);
+    agent_stop(&agents[D]);
+    describe(D, all | 1U << D, ports[D], "", text, sizeof(text));
+    agent_configure(&agents[D], text);
+    snprintf(words, sizeof(words), "%s --config $HERE/holdfast.conf --rejoin --yes",
+             binary_path("holdfastd"));
+    run_there(D, words);
+    agent_start(&agents[D]);
+    await_voters(A, "abcd");
+    agent_kill(&agents[B]); /* three of four are a majority */
+    ck_assert_uint_gt(take(A, "job"), token);
+}
+END_TEST
+
+/* By mistake the stores of two survivors are recovered. When the two cells meet, each of them logs
+ * it, and neither follows the other. */
+START_TEST(two_recovered_cells_meet)
+{
+    char words[512];
+    const unsigned all = 1U << A | 1U << B | 1U << C;
+    make(all, all, "");
+    (void)take(A, "job");
+    for (unsigned host = A; host <= C; host++) {
+        agent_stop(&agents[host]);
+    }
+    for (unsigned host = A; host <= B; host++) {
+        snprintf(words, sizeof(words), "%s --config $HERE/holdfast.conf --recover=members",
+                 binary_path("holdfastd"));
+        run_there(host, words);
+        agent_launch(&agents[host]);
+    }
+    for (unsigned host = A; host <= B; host++) {
+        int64_t end_ns = boottime_now() + GUARD_MS * MS;
+        agent_await_socket(&agents[host]);
+        while (agent_logged(&agents[host], "event=voters_conflict") == 0) {
+            ck_assert_msg(boottime_now() < end_ns, "host %u does not notice", host);
+            sleep_ms(20);
+        }
+    }
+    for (unsigned host = A; host <= B; host++) {
+        ck_assert_int_eq(member(host, "list"), 0);
+        snprintf(words, sizeof(words), "host-%c ", 'a' + (int)host);
+        ck_assert_msg(strstr(member_said, words) == member_said &&
+                          strchr(member_said, '\n') == strrchr(member_said, '\n'),
+                      "%s", member_said);
+        ck_assert_uint_eq(agent_logged(&agents[host], "event=voters_changed"), 0);
+    }
 }
 END_TEST
 
@@ -368,24 +556,116 @@ START_TEST(who_missed_two_changes)
 }
 END_TEST
 
-/* The runbook "move to other addresses", one voter after the other. */
+/* The runbook "move a voter". A holder on the host that moves goes on holding. */
 START_TEST(a_voter_moves)
 {
     char text[2048];
+    struct actor holder;
+    struct runbook runbook;
     const unsigned all = 1U << A | 1U << B | 1U << C;
+    runbook_read(&runbook, "6. Move a voter", 2);
     make(all, all, "");
+    actor_ready(&holder, agents[B].socket);
+    ck_assert_int_eq(actor_open(&holder, 0, "held", 10), 0);
+    ck_assert_int_eq(actor_acquire(&holder, 0, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
     uint64_t token = take(B, "job");
-    agent_stop(&agents[B]);
-    CHANGED(A, "move host-b", HOSTS + B);
     describe(B, all, ports[HOSTS + B], "", text, sizeof(text));
     agent_configure(&agents[B], text);
-    agent_start(&agents[B]);
+    do_line(B, runbook.lines[0].text);
+    do_line(A, runbook.lines[1].text);
+    agent_await_socket(&agents[B]);
     await_voters(B, "abc");
     await_voters(C, "abc");
     snprintf(text, sizeof(text), "host-b up at tcp://127.0.0.1:%u\n", ports[HOSTS + B]);
     ck_assert_msg(strstr(member_said, text) != NULL, "%s", member_said);
     agent_kill(&agents[A]);
     ck_assert_uint_gt(take(C, "job"), token);
+    ck_assert_int_eq(actor_release(&holder, 0), 0);
+    actor_end(&holder);
+}
+END_TEST
+
+/* Stops the agent, and gives it another port in its own file. */
+static void take_elsewhere(unsigned host, unsigned voters)
+{
+    char text[2048];
+    agent_stop(&agents[host]);
+    describe(host, voters, ports[HOSTS + host], "", text, sizeof(text));
+    agent_configure(&agents[host], text);
+}
+
+/* A voter runs at its new address already, and the others are no majority without it: of three
+ * voters one is down, or there are two voters. */
+START_TEST(a_voter_moves_that_runs_at_its_new_address)
+{
+    char text[64];
+    unsigned all = _i == 0 ? 1U << A | 1U << B | 1U << C : 1U << A | 1U << B;
+    make(all, _i == 0 ? all : 1U << A, "");
+    if (_i == 0) {
+        agent_kill(&agents[C]);
+    } else {
+        CHANGED(A, "add host-b", B);
+    }
+    uint64_t token = take(B, "job");
+    take_elsewhere(B, all);
+    agent_launch(&agents[B]); /* its session is not safe before it is found */
+    agent_await_socket(&agents[B]);
+    CHANGED(A, "move host-b", HOSTS + B);
+    ck_assert_uint_gt(take(A, "job"), token);
+    ck_assert_uint_gt(take(B, "job"), token);
+    ck_assert_int_eq(member(A, "list"), 0);
+    snprintf(text, sizeof(text), "host-b up at tcp://127.0.0.1:%u\n", ports[HOSTS + B]);
+    ck_assert_msg(strstr(member_said, text) != NULL, "%s", member_said);
+}
+END_TEST
+
+/* An address at which nobody is found is no success, and changes nothing. */
+START_TEST(a_voter_that_is_not_there_does_not_move)
+{
+    make(1U << A | 1U << B, 1U << A, "");
+    CHANGED(A, "add host-b", B);
+    agent_stop(&agents[B]);
+    ck_assert_int_eq(change(A, "move host-b", HOSTS + B), 75);
+    ck_assert_msg(strstr(member_said, "host-b does not answer") != NULL, "%s", member_said);
+    agent_start(&agents[B]);
+    await_voters(A, "ab");
+    CHANGED(A, "remove host-b", -1);
+    ck_assert_uint_gt(take(B, "job"), 0);
+}
+END_TEST
+
+/* All hosts get new addresses at once. The files have them, and so the voters find each other, but
+ * the cell goes by the old ones until they are moved. */
+START_TEST(all_hosts_move_at_once)
+{
+    char text[2048];
+    const unsigned all = 1U << A | 1U << B | 1U << C;
+    make(all, 1U << A, "");
+    CHANGED(A, "add host-b", B);
+    CHANGED(A, "add host-c", C);
+    uint64_t token = take(B, "job");
+    for (unsigned host = A; host <= C; host++) {
+        agent_stop(&agents[host]);
+    }
+    for (unsigned host = A; host <= C; host++) {
+        ports[host] = ports[HOSTS + host];
+    }
+    for (unsigned host = A; host <= C; host++) {
+        describe(host, all, ports[host], "", text, sizeof(text));
+        agent_configure(&agents[host], text);
+        agent_launch(&agents[host]);
+    }
+    for (unsigned host = A; host <= C; host++) {
+        agent_await_socket(&agents[host]);
+        ck_assert(agent_logged(&agents[host], "event=voters_differ number=3") > 0);
+    }
+    ck_assert_uint_gt(take(C, "job"), token);
+    CHANGED(A, "move host-a", A);
+    CHANGED(B, "move host-b", B);
+    CHANGED(A, "move host-c", C);
+    await_voters(C, "abc");
+    snprintf(text, sizeof(text), "host-b up at tcp://127.0.0.1:%u\n", ports[B]);
+    ck_assert_msg(strstr(member_said, text) != NULL, "%s", member_said);
 }
 END_TEST
 
@@ -394,15 +674,16 @@ START_TEST(two_operators_at_once)
 {
     char line[128];
     make(1U << A | 1U << B | 1U << C | 1U << D, 1U << B, "");
+    CHANGED(B, "add host-c", C);
     snprintf(line, sizeof(line), "add host-a tcp://127.0.0.1:%u --wait %ds", ports[A], WAIT_S);
-    FILE *one = member_begin(&agents[A], "%s", line);
+    FILE *one = member_begin(&agents[B], "%s", line);
     snprintf(line, sizeof(line), "add host-d tcp://127.0.0.1:%u --wait %ds", ports[D], WAIT_S);
-    FILE *other = member_begin(&agents[D], "%s", line);
+    FILE *other = member_begin(&agents[C], "%s", line);
     int status = member_end(one);
     ck_assert_msg(status == 0, "%d: %s", status, member_said);
     status = member_end(other);
     ck_assert_msg(status == 0, "%d: %s", status, member_said);
-    await_voters(C, "abd");
+    await_voters(C, "abcd");
 }
 END_TEST
 
@@ -556,8 +837,15 @@ int main(void)
     tcase_add_test(tests, from_one_host_to_three);
     tcase_add_test(tests, replace_a_dead_host);
     tcase_add_test(tests, a_removed_voter_comes_back);
+    tcase_add_test(tests, a_removed_voter_is_added_again_in_place);
+    tcase_add_test(tests, a_removed_voter_is_added_again_with_another_store);
+    tcase_add_test(tests, an_observer_that_the_record_names_with_another_store);
+    tcase_add_test(tests, two_recovered_cells_meet);
     tcase_add_test(tests, who_missed_two_changes);
     tcase_add_test(tests, a_voter_moves);
+    tcase_add_loop_test(tests, a_voter_moves_that_runs_at_its_new_address, 0, 2);
+    tcase_add_test(tests, a_voter_that_is_not_there_does_not_move);
+    tcase_add_test(tests, all_hosts_move_at_once);
     tcase_add_test(tests, two_operators_at_once);
     tcase_add_test(tests, what_is_refused);
     tcase_add_test(tests, a_change_while_a_majority_is_away);

@@ -201,6 +201,7 @@ static void write_action(struct box_disk *disk, const struct action *action)
     case ACTION_PERSIST_VOTERS: /* no core emits these three yet */
     case ACTION_PERSIST_CHANGE:
     case ACTION_VOTERS:
+    case ACTION_SEEK:
     case ACTION_LOG:
     case ACTION_SEND:
         HF_CHECK(!"only what is to be persisted");

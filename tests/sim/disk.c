@@ -135,6 +135,7 @@ static void write_action(struct disk *disk, const struct action *action)
         break;
     case ACTION_PERSIST_RECOVERED: /* no cell is recovered here */
     case ACTION_VOTERS:
+    case ACTION_SEEK:
     case ACTION_LOG:
     case ACTION_SEND:
         sim_fail("an action of kind %d is to be made durable", action->kind);

@@ -60,6 +60,7 @@ START_TEST(refusals)
         {"voters=u,member=J", 70, "x is the only voter of the cell"},
         {"voters=uuu,member=K", 75, "x starts over: wait"},
         {"voters=uuu,member=N", 70, "used up the numbers"},
+        {"voters=uuu,member=O", 77, "give the command on the host of a voter (x is one)"},
         {"voters=uuu,member=x", 77, ""},
     };
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {

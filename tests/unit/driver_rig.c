@@ -357,6 +357,14 @@ static void show_record(void *arg, const struct message_voters *record)
     shown_record = *record;
 }
 
+uint32_t shown_complete;
+
+static void show_complete(void *arg, uint32_t number)
+{
+    (void)arg;
+    shown_complete = number;
+}
+
 /* Makes the quorum core of an observer that learns. */
 static struct quorum *make_learner(void *arg)
 {
@@ -411,11 +419,13 @@ void make_driver(bool observer)
                                                   .log = take_log,
                                                   .promise = keep_promise,
                                                   .record = show_record,
+                                                  .complete = show_complete,
                                                   .learn = make_learner,
                                                   .session = session,
                                                   .now_ns = read_now,
                                                   .random = draw}};
     static const char letters[] = "abcop";
+    shown_complete = 0;
     for (unsigned i = 0; i < 5; i++) {
         message_agent_set(&names[i], &letters[i], 1);
     }

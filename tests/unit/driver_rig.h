@@ -32,7 +32,9 @@ extern struct driver_disk disk;
 extern char trace[4096]; /* the events in their order, one word each */
 extern struct message_voters plan_record;
 extern struct message_voters shown_record; /* the record that the driver showed to the agent */
-extern struct message last_sent;           /* the latest message to another agent */
+extern uint32_t
+    shown_complete; /* the number of the last record that it showed as complete; 0: none */
+extern struct message last_sent; /* the latest message to another agent */
 extern uint64_t last_renewal_id;
 extern int64_t logged_number; /* the number in the latest line of the log */
 /* the first letters of the agents in the core's events QUORUM_REACHED, in the order of these

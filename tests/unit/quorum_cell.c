@@ -219,6 +219,7 @@ static void disk_write(struct cell_disk *disk, const struct action *action)
     case ACTION_PERSIST_VOTERS: /* no core emits these three yet */
     case ACTION_PERSIST_CHANGE:
     case ACTION_VOTERS:
+    case ACTION_SEEK:
     case ACTION_LOG:
     case ACTION_SEND:
         break;

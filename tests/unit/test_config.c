@@ -337,6 +337,19 @@ START_TEST(a_page_has_a_url_if_other_hosts_reach_it)
 }
 END_TEST
 
+/* An observer begins no cell: it may list what is right for a cell between two changes. */
+START_TEST(an_observer_lists_any_number_of_voters)
+{
+    char text[512];
+    snprintf(text, sizeof(text),
+             "[agent]\nname = o\ncell = c\nrole = observer\n[cell]\nlisten = tcp://127.0.0.1:4\n"
+             "[voters]\na = tcp://127.0.0.1:1\nb = tcp://127.0.0.1:2\n");
+    ck_assert_msg(read_text(text) == CONFIG_OK, "%s", error);
+    ck_assert_uint_eq(config.voter_count, 2);
+    ck_assert_ptr_null(config_voters_error(&config));
+}
+END_TEST
+
 START_TEST(the_page_shows_figures_only_unless_it_is_told_otherwise)
 {
     static const char *const words[] = {"figures", "locks", "holders"};
@@ -677,6 +690,7 @@ int main(void)
     tcase_add_test(files, http_is_answered_on_loopback_unless_it_is_public);
     tcase_add_test(files, a_page_has_a_url_if_other_hosts_reach_it);
     tcase_add_test(files, the_page_shows_figures_only_unless_it_is_told_otherwise);
+    tcase_add_test(files, an_observer_lists_any_number_of_voters);
     tcase_add_loop_test(files, what_is_wrong_is_told_in_one_line, 0,
                         (int)(sizeof(wrongs) / sizeof(wrongs[0])));
     tcase_add_test(files, where_it_may_listen);

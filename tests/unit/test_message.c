@@ -350,6 +350,8 @@ START_TEST(fields_about_the_voters)
     BAD(change_prepare, as.change.number, 4); /* not the next number after the header's */
     BAD(change_prepare, as.change.number, 6);
     BAD(change_prepare, number, 0);
+    BAD(change_prepare, as.change.voters.number, 6);
+    BAD(change_prepare, as.change.voters.count, MESSAGE_VOTERS_MAX + 1);
     BAD(change_promise, as.change.higher, 5);
     BAD(change_promise, as.change.accepted, 5);
     BAD(change_promise, as.change.voters.count, 0);

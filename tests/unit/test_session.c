@@ -276,6 +276,26 @@ START_TEST(two_agents_of_one_name_do_not_share_a_session)
 }
 END_TEST
 
+/* The first of the two is gone, and nobody waits for its locks. Once its session has lapsed, the
+ * voter ends it for the second one, which would get none for ever otherwise. */
+START_TEST(the_second_agent_of_a_name_gets_a_session_after_the_first)
+{
+    struct cell *cell = start();
+    const struct message_echo none = {0};
+    struct message_echo echo = renew(cell, 6, 1, none)->echo;
+    ck_assert(renew(cell, 6, 2, echo)->extended);
+    ck_assert_ptr_null(renew_as_twin(cell, 6, none));
+    cell_run(cell, 2 * LONG_TTL_NS);
+    ck_assert_ptr_null(renew_as_twin(cell, 6, none));
+    cell_run(cell, 1000 * CELL_MS);
+    const struct message *answer = renew_as_twin(cell, 6, none);
+    ck_assert_ptr_nonnull(answer);
+    ck_assert(!answer->as.renew_ack.extended);
+    ck_assert_uint_eq(answer->as.renew_ack.ended_epoch, 6);
+    cell_destroy(cell);
+}
+END_TEST
+
 /* A process uses an agent's name, but does not get the voter's answers. It cannot end the agent's
  * session with any epoch, and cannot keep the agent from its next session. */
 START_TEST(a_blind_liar_ends_no_session)
@@ -367,6 +387,7 @@ int main(void)
     tcase_add_test(tests, a_clock_that_is_astray_marks_nobody);
     tcase_add_test(tests, older_epoch_lapses_on_its_own);
     tcase_add_test(tests, two_agents_of_one_name_do_not_share_a_session);
+    tcase_add_test(tests, the_second_agent_of_a_name_gets_a_session_after_the_first);
     tcase_add_test(tests, a_blind_liar_ends_no_session);
     tcase_add_test(tests, invented_names_fill_no_table);
     tcase_add_test(tests, the_highest_epoch_is_told_to_who_asks);

@@ -295,13 +295,14 @@ END_TEST
 
 /* ---- Changes ---- */
 
-enum { ASKER = 7 };
+enum { OBSERVER = 7 };
 
-/* Sends a request of an operator on node ASKER to a voter. Returns the answer. */
-static struct message_membered ask_with(uint32_t to, uint64_t id, enum message_member_act act,
-                                        uint32_t voter, uint32_t number)
+/* Sends a request of an operator on node `asker` to a voter. Returns the answer. */
+static struct message_membered ask_from(uint32_t asker, uint32_t to, uint64_t id,
+                                        enum message_member_act act, uint32_t voter,
+                                        uint32_t number)
 {
-    struct message member = rig_message(rig, ASKER, MESSAGE_MEMBER);
+    struct message member = rig_message(rig, asker, MESSAGE_MEMBER);
     struct message_member_asked *asked = &member.as.member;
     member.number = rig_number(rig, to);
     member.digest = message_voters_digest(quorum_voters(rig->nodes[to].quorum));
@@ -313,10 +314,17 @@ static struct message_membered ask_with(uint32_t to, uint64_t id, enum message_m
     if (act != MESSAGE_MEMBER_REMOVE) {
         memcpy(asked->address, "tcp://new", sizeof("tcp://new"));
     }
-    memset(&rig->nodes[ASKER].got[MESSAGE_MEMBERED], 0, sizeof(struct message));
+    memset(&rig->nodes[asker].got[MESSAGE_MEMBERED], 0, sizeof(struct message));
     rig_give(rig, to, &member);
     rig_run(rig, 10);
-    return rig->nodes[ASKER].got[MESSAGE_MEMBERED].as.membered;
+    return rig->nodes[asker].got[MESSAGE_MEMBERED].as.membered;
+}
+
+/* The operator is on the host of the voter that is asked. */
+static struct message_membered ask_with(uint32_t to, uint64_t id, enum message_member_act act,
+                                        uint32_t voter, uint32_t number)
+{
+    return ask_from(to, to, id, act, voter, number);
 }
 
 /* Asks for the change until it has reached that stage, or was refused. Returns the last answer. */
@@ -381,6 +389,82 @@ START_TEST(a_move_takes_a_number)
     expect_voters(7, 3);
     /* repeated to a voter that did not propose it */
     ck_assert_int_eq(ask_with(2, 99, MESSAGE_MEMBER_MOVE, 1, 2).stage, MESSAGE_CHANGE_COMPLETE);
+}
+END_TEST
+
+/* A voter runs at its new address already, where the others do not dial it. Without it they are no
+ * majority. It is sought there, and so it votes and is moved. */
+START_TEST(a_voter_is_sought_where_it_moves)
+{
+    uint32_t count = _i == 0 ? 3 : 5;
+    begin(count, 30);
+    for (uint32_t i = count / 2 + 1; i < count; i++) {
+        rig_kill(rig, i);
+    }
+    uint32_t moved = count / 2;
+    rig_kill(rig, moved);
+    rig->nodes[moved].hidden = true;
+    rig_start(rig, moved);
+    rig_run(rig, 3000);
+    ck_assert_int_eq(rig_status(rig, moved), MESSAGE_STATUS_LISTED);
+    expect_complete(0, MESSAGE_MEMBER_MOVE, moved);
+    for (uint32_t i = 0; i <= moved; i++) {
+        ck_assert_int_eq(rig_status(rig, i), MESSAGE_STATUS_VOTING);
+        ck_assert_uint_eq(rig_number(rig, i), 2);
+        ck_assert_str_eq(rig->nodes[i].disk.voters.of[moved].address, "tcp://new");
+        ck_assert(i == moved || strcmp(rig->nodes[i].sought.address, "tcp://new") == 0);
+    }
+}
+END_TEST
+
+/* A voter that is not there is waited for, and then nothing is changed. */
+START_TEST(a_move_waits_for_its_voter)
+{
+    begin(2, 32);
+    rig_kill(rig, 1);
+    rig_run(rig, 2000);
+    struct message_membered answer = ask_with(0, 1, MESSAGE_MEMBER_MOVE, 1, 1);
+    struct message_agent moved = rig_name(1);
+    ck_assert_int_eq(answer.stage, MESSAGE_CHANGE_DECIDES);
+    ck_assert_int_eq(answer.reason, MESSAGE_CHANGE_SILENT);
+    ck_assert_mem_eq(&answer.subject, &moved, sizeof(moved));
+    rig_run(rig, 25000);
+    answer = ask_with(0, 1, MESSAGE_MEMBER_MOVE, 1, 1);
+    ck_assert_int_eq(answer.stage, MESSAGE_CHANGE_REFUSED);
+    ck_assert_int_eq(answer.reason, MESSAGE_CHANGE_SILENT);
+    ck_assert_mem_eq(&answer.subject, &moved, sizeof(moved));
+    ck_assert_uint_eq(rig->nodes[0].disk.change.accepted, 0);
+    rig_start(rig, 1);
+    rig_run(rig, 2000);
+    ck_assert_uint_eq(rig_number(rig, 1), 1);
+    ck_assert_uint_eq(coordinated(3), MESSAGE_PARTITIONS);
+}
+END_TEST
+
+/* An agent that is no voter changes nothing, itself neither. A voter that removes itself may ask
+ * how far its removal has come. */
+START_TEST(observers_change_nothing)
+{
+    begin(3, 33);
+    rig_start(rig, OBSERVER);
+    rig_run(rig, 1000);
+    struct message_agent voter = rig_name(1);
+    for (int act = MESSAGE_MEMBER_ADD; act <= MESSAGE_MEMBER_MOVE; act++) {
+        struct message_membered answer = ask_from(OBSERVER, 1, (uint64_t)act,
+                                                  (enum message_member_act)act,
+                                                  act == MESSAGE_MEMBER_ADD ? OBSERVER : 2, 1);
+        ck_assert_int_eq(answer.stage, MESSAGE_CHANGE_REFUSED);
+        ck_assert_int_eq(answer.reason, MESSAGE_CHANGE_OBSERVER);
+        ck_assert_mem_eq(&answer.subject, &voter, sizeof(voter));
+    }
+    rig_run(rig, 3000);
+    ck_assert_uint_eq(rig_number(rig, 0), 1);
+    ck_assert_int_eq(ask_from(2, 1, 9, MESSAGE_MEMBER_REMOVE, 2, 1).stage, MESSAGE_CHANGE_DECIDES);
+    rig_run(rig, 8000);
+    ck_assert_int_eq(rig_status(rig, 2), MESSAGE_STATUS_RETIRED);
+    ck_assert_int_eq(ask_from(2, 1, 9, MESSAGE_MEMBER_REMOVE, 2, 1).stage, MESSAGE_CHANGE_COMPLETE);
+    ck_assert_int_eq(ask_from(2, 1, 10, MESSAGE_MEMBER_REMOVE, 0, 2).reason,
+                     MESSAGE_CHANGE_OBSERVER);
 }
 END_TEST
 
@@ -467,7 +551,7 @@ END_TEST
 START_TEST(a_removal_needs_those_that_stay)
 {
     begin(3, 19);
-    struct message member = rig_message(rig, ASKER, MESSAGE_MEMBER);
+    struct message member = rig_message(rig, 0, MESSAGE_MEMBER);
     member.as.member = (struct message_member_asked){
         .agent = member.from, .request_id = 1, .act = MESSAGE_MEMBER_REMOVE, .voter = rig_name(2)};
     member.number = 1;
@@ -658,7 +742,7 @@ START_TEST(the_ttl_runs_from_when_a_majority_knows)
     begin(3, 32);
     rig->no_voters = true;
     while (rig_number(rig, 0) == 1) {
-        struct message member = rig_message(rig, ASKER, MESSAGE_MEMBER);
+        struct message member = rig_message(rig, 0, MESSAGE_MEMBER);
         member.as.member = (struct message_member_asked){.agent = member.from,
                                                          .request_id = 5000,
                                                          .act = MESSAGE_MEMBER_REMOVE,
@@ -775,6 +859,9 @@ int main(void)
     tcase_add_test(tests, observers_are_not_believed);
     tcase_add_test(tests, empty_stores_begin_nothing);
     tcase_add_test(tests, a_move_takes_a_number);
+    tcase_add_loop_test(tests, a_voter_is_sought_where_it_moves, 0, 2);
+    tcase_add_test(tests, a_move_waits_for_its_voter);
+    tcase_add_test(tests, observers_change_nothing);
     tcase_add_test(tests, voters_come_and_go);
     tcase_add_loop_test(tests, a_removed_voter_learns_again, 0, 3);
     tcase_add_test(tests, one_two_three_and_back);

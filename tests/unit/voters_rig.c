@@ -140,6 +140,7 @@ static bool disk_write(struct rig_disk *disk, const struct action *action)
         disk->change = action->as.change;
         return true;
     case ACTION_VOTERS:
+    case ACTION_SEEK:
     case ACTION_LOG:
     case ACTION_SEND:
         break;
@@ -203,6 +204,10 @@ static void send(struct rig *rig, uint32_t from, uint32_t to, const struct messa
         message->as.sync.after == MESSAGE_SYNC_PROBE && message->as.sync.partition == 200) {
         return;
     }
+    struct message_agent name = rig_name(to);
+    if (rig->nodes[to].hidden && memcmp(&at->sought.voter, &name, sizeof(name)) != 0) {
+        return;
+    }
     if (at->cut || rig->nodes[to].cut || rig->packet_count == RIG_PACKETS) {
         return;
     }
@@ -225,6 +230,9 @@ static uint32_t carry_out(struct rig *rig, uint32_t node, struct message *own, u
             HOT_ASSERT(
                 memcmp(&action->as.go_by.voters, &at->disk.voters, sizeof(at->disk.voters)) == 0);
             at->go_by = action->as.go_by;
+        }
+        if (action->kind == ACTION_SEEK) {
+            at->sought = action->as.seek;
         }
     }
     at->disk.commits += wrote;

@@ -36,6 +36,8 @@ struct rig_node {
     struct actions actions;
     struct rig_disk disk;
     bool cut;                         /* no message reaches it or leaves it */
+    bool hidden;                      /* only nodes that seek it reach it */
+    struct quorum_seek sought;        /* of the last ACTION_SEEK */
     bool older;                       /* it speaks version 4 of the wire */
     uint32_t kinds[MESSAGE_KIND_END]; /* how many messages of each kind it sent to others */
     struct message

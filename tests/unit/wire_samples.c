@@ -597,7 +597,7 @@ static const struct shape {
     {MESSAGE_VALUE, fill_round, MESSAGE_SHARES_MAX, 0},
     {MESSAGE_SYNCED, fill_voters, 0, MESSAGE_SYNCED_MARK},
     {MESSAGE_SYNCED, fill_voters, MESSAGE_SHARES_MAX, MESSAGE_SYNCED_REGISTER},
-    {MESSAGE_CHANGE_PREPARE, fill_change, 0, 0},
+    {MESSAGE_CHANGE_PREPARE, fill_change, 2, 0},
     {MESSAGE_CHANGE_PROMISE, fill_change, 0, 0},
     {MESSAGE_CHANGE_PROMISE, fill_change, 2, 0},
     {MESSAGE_CHANGE_ACCEPT, fill_change, 3, 0},

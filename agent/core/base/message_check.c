@@ -303,6 +303,9 @@ static bool change_valid(const struct message *message)
     bool valid = ballot_valid(change->ballot) && higher_valid(change->higher) &&
                  change->number > 1 && change->number == message->number + 1;
     switch (message->kind) {
+    case MESSAGE_CHANGE_PREPARE:
+        return valid && (change->voters.count == 0 || (voters_valid(&change->voters) &&
+                                                       change->voters.number == change->number));
     case MESSAGE_CHANGE_PROMISE:
         return valid && higher_valid(change->accepted) &&
                (change->accepted == 0 ||

@@ -111,6 +111,22 @@ static struct message_change *answer(struct quorum *quorum, uint32_t voter, enum
     return out;
 }
 
+/* The voter that the record moves may run at its new address already, while the voters dial the one
+ * before. Then it is dialled there too as long as the record is proposed, because its promise may
+ * be needed. Which store votes for it does not depend on its address. */
+static void seek(struct quorum *quorum, const struct message_voters *record)
+{
+    const struct message_voters *now = members_voters(quorum);
+    uint32_t at = message_voters_find(record, &record->changed);
+    uint32_t here = message_voters_find(now, &record->changed);
+    if (record->count > 0 && record->act == MESSAGE_MEMBER_MOVE && at < record->count &&
+        here < now->count && here != quorum->config->self) {
+        struct quorum_seek *out = &step_emit(quorum, ACTION_SEEK)->as.seek;
+        out->voter = record->changed;
+        memcpy(out->address, record->of[at].address, sizeof(out->address));
+    }
+}
+
 void change_prepare(struct quorum *quorum, const struct message *message)
 {
     const struct message_change *asked = &message->as.change;
@@ -119,6 +135,7 @@ void change_prepare(struct quorum *quorum, const struct message *message)
         return;
     }
     struct quorum_change *row = row_of_next(quorum);
+    seek(quorum, &asked->voters);
     ballots_note(quorum, asked->ballot);
     if (asked->ballot > row->promised) {
         row->promised = asked->ballot;
@@ -183,6 +200,7 @@ void change_accept(struct quorum *quorum, const struct message *message)
         return;
     }
     struct quorum_change *row = row_of_next(quorum);
+    seek(quorum, &asked->voters);
     struct message_change *out = answer(quorum, voter, MESSAGE_CHANGE_ACCEPTED, asked);
     if (asked->ballot < row->promised) {
         out->higher = row->promised;
@@ -230,21 +248,25 @@ static bool answers(const struct quorum *quorum, uint32_t voter)
 }
 
 /* Refuses a change that leaves no majority. An add needs every voter of now: if the newcomer died
- * after it accepted, and one voter more, the next changes would wait for them. */
+ * after it accepted, and one voter more, the next changes would wait for them. The voter that a
+ * move is about counts as one that answers, because it may run at its new address, where nobody
+ * dials it before the move is proposed. */
 static bool voters_answer(const struct quorum *quorum, struct proposal *proposal)
 {
     const struct quorum_config *config = quorum->config;
     bool removes = proposal->asked.act == MESSAGE_MEMBER_REMOVE;
+    bool moves = proposal->asked.act == MESSAGE_MEMBER_MOVE;
     uint32_t here = 0;
     const struct message_agent *silent = NULL;
     for (uint32_t voter = 0; voter < config->voter_count; voter++) {
         const struct message_agent *name = &config->voters[voter];
-        bool leaves = removes && same_agent(name, &proposal->asked.voter);
+        bool subject = same_agent(name, &proposal->asked.voter);
+        bool leaves = removes && subject;
         if (members_status_of(quorum, voter) == MESSAGE_STATUS_REJOINING && !leaves) {
             refuse(proposal, MESSAGE_CHANGE_REJOINING, name);
             return false;
         }
-        if (answers(quorum, voter)) {
+        if (answers(quorum, voter) || (moves && subject)) {
             here += !leaves;
         } else if (!leaves) {
             silent = name;
@@ -291,11 +313,19 @@ static bool wish_fits(const struct quorum *quorum, struct proposal *proposal)
     return reason == MESSAGE_CHANGE_NONE;
 }
 
-static bool may_begin(const struct quorum *quorum, struct proposal *proposal)
+/* Begins no change that an agent asks for which is no voter. Such an agent could make itself a
+ * voter otherwise, and a voter's word counts for the whole cell (docs/SECURITY.md). */
+static bool may_begin(const struct quorum *quorum, const struct message *message,
+                      struct proposal *proposal)
 {
     const struct message_agent *older = older_agent(quorum);
+    uint32_t voter = 0;
     if (!members_votes(quorum)) {
         refuse(proposal, MESSAGE_CHANGE_NOT_VOTING, NULL);
+        return false;
+    }
+    if (!agents_voter(quorum, message, &voter)) {
+        refuse(proposal, MESSAGE_CHANGE_OBSERVER, &quorum->config->name);
         return false;
     }
     if (!wish_fits(quorum, proposal)) {
@@ -308,17 +338,30 @@ static bool may_begin(const struct quorum *quorum, struct proposal *proposal)
     return voters_answer(quorum, proposal);
 }
 
+/* Begins the record that the wish asks for, with the voters of now. */
+static void begin_record(const struct quorum *quorum, const struct message_member_asked *asked,
+                         struct message_voters *out)
+{
+    message_voters_copy(out, members_voters(quorum));
+    out->number++;
+    out->complete = false;
+    out->act = asked->act;
+    out->changed = asked->voter;
+}
+
+static void set_address(struct message_voters *record, const struct message_member_asked *asked)
+{
+    uint32_t at = message_voters_find(record, &asked->voter);
+    memcpy(record->of[at].address, asked->address, sizeof(record->of[at].address));
+}
+
 /* Makes the record that the wish asks for. */
 static void make_record(const struct quorum *quorum, const struct proposal *proposal,
                         struct message_voters *out)
 {
     const struct message_member_asked *asked = &proposal->asked;
-    message_voters_copy(out, members_voters(quorum));
+    begin_record(quorum, asked, out);
     uint32_t at = message_voters_find(out, &asked->voter);
-    out->number++;
-    out->complete = false;
-    out->act = asked->act;
-    out->changed = asked->voter;
     if ((out->cell_id[0] | out->cell_id[1]) == 0) { /* a cell's first change draws its id */
         out->cell_id[0] = step_random(quorum) ^ proposal->ballot;
         out->cell_id[1] = step_random(quorum) * UINT64_C(0x9e3779b97f4a7c15) | 1;
@@ -338,7 +381,7 @@ static void make_record(const struct quorum *quorum, const struct proposal *prop
         out->of[at].ballot_id = out->next_ballot_id++; /* m17 */
         memcpy(out->of[at].store_id, proposal->store_id, sizeof(out->of[at].store_id));
     }
-    memcpy(out->of[at].address, asked->address, sizeof(out->of[at].address));
+    set_address(out, asked);
 }
 
 /* ---- Proposer ---- */
@@ -363,6 +406,11 @@ static void send_prepare(struct quorum *quorum)
                 &agents_send_voter(quorum, voter, MESSAGE_CHANGE_PREPARE)->as.change;
             out->number = proposal->number;
             out->ballot = proposal->ballot;
+            out->voters.count = 0;
+            if (proposal->asked.act == MESSAGE_MEMBER_MOVE) {
+                begin_record(quorum, &proposal->asked, &out->voters);
+                set_address(&out->voters, &proposal->asked);
+            }
         }
     }
     wake_at(quorum, step_now_ns(quorum) + RESEND_MS * MS_NS);
@@ -571,6 +619,18 @@ static void begin(struct quorum *quorum)
 
 /* ---- The operator's request ---- */
 
+/* Returns the voter that is to be moved, if the proposal lacks its promise or its accept; NULL if
+ * it does not. */
+static const struct message_agent *lacking(const struct quorum *quorum,
+                                           const struct proposal *proposal)
+{
+    uint8_t there = proposal->accepting ? proposal->accepted : proposal->promised;
+    uint32_t voter = message_voters_find(members_voters(quorum), &proposal->asked.voter);
+    return proposal->asked.act == MESSAGE_MEMBER_MOVE && (there >> voter & 1) == 0
+               ? &proposal->asked.voter
+               : NULL;
+}
+
 static void report(struct quorum *quorum, uint32_t agent, const struct proposal *proposal)
 {
     const struct message_voters *now = members_voters(quorum);
@@ -583,6 +643,10 @@ static void report(struct quorum *quorum, uint32_t agent, const struct proposal 
     out->number = proposal->number;
     out->done = proposal->copied;
     out->total = proposal->total;
+    if (proposal->stage == MESSAGE_CHANGE_DECIDES && lacking(quorum, proposal) != NULL) {
+        out->reason = MESSAGE_CHANGE_SILENT;
+        out->subject = proposal->asked.voter;
+    }
     if (proposal->stage == MESSAGE_CHANGE_CHOSEN &&
         (now->number > proposal->number || now->complete)) {
         out->stage = MESSAGE_CHANGE_COMPLETE;
@@ -626,7 +690,7 @@ void change_member(struct quorum *quorum, const struct message *message)
         return;
     }
     *proposal = other;
-    if (may_begin(quorum, proposal)) {
+    if (may_begin(quorum, message, proposal)) {
         begin(quorum);
     }
     report(quorum, agent, proposal);
@@ -656,7 +720,7 @@ static int64_t proposal_tick(struct quorum *quorum)
         return NEVER;
     }
     if (!learns && step_now_ns(quorum) > proposal->until_ns) {
-        refuse(proposal, MESSAGE_CHANGE_SILENT, NULL);
+        refuse(proposal, MESSAGE_CHANGE_SILENT, lacking(quorum, proposal));
         return NEVER;
     }
     if (learns) {

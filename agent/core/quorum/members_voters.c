@@ -20,6 +20,7 @@
 
 enum {
     TELL_MS = 100, /* an agent is sent VOTERS or ASK_VOTERS at most this often */
+    CONFLICT_LOG_MS = 60000,
     ASK_MS = 1000, /* how often the others are asked whether the record is complete */
     /* how far a number may be above this agent's; each change takes longer than a ttl */
     NUMBERS_FREE = 1 << 16,
@@ -343,10 +344,30 @@ static bool find_sender(struct quorum *quorum, const struct message *message, ui
                : agents_find(quorum, &message->from, agent);
 }
 
+/* Two records of one number: the store of each is that of a cell of its own. In one cell no two
+ * records of one number are chosen. */
+static void note_conflict(struct quorum *quorum, const struct message_agent *from, uint32_t number,
+                          uint64_t digest)
+{
+    struct members *members = quorum->members;
+    if (number < 2 || number != members->voters.number || digest == members->voters_digest ||
+        step_now_ns(quorum) < members->conflict_ns || !step_has_room(quorum, 2)) {
+        return;
+    }
+    struct action_log *log = step_log(quorum, "voters_conflict", from, number);
+    members->conflict_ns = step_now_ns(quorum) + CONFLICT_LOG_MS * MS_NS;
+    step_log_agent(log, from);
+    step_log_text(log,
+                  " goes by other voters under the same number: it is of another cell, and was "
+                  "perhaps recovered as well. Neither counts the votes of the other. Stop one "
+                  "of the two, and remove its store");
+}
+
 void members_compare(struct quorum *quorum, const struct message *message)
 {
     struct members *members = quorum->members;
     uint32_t agent = 0;
+    note_conflict(quorum, &message->from, message->number, message->digest);
     if (message->number == 0 || message->number == members->voters.number ||
         message->kind == MESSAGE_VOTERS || message->kind == MESSAGE_ASK_VOTERS ||
         memcmp(&message->from, &quorum->config->name, sizeof(message->from)) == 0 ||
@@ -408,6 +429,7 @@ void members_told(struct quorum *quorum, const struct message *message)
     if (!is_trusted(quorum, message)) {
         return;
     }
+    note_conflict(quorum, &message->from, voters->number, message_voters_digest(voters));
     if (voters->number == members->voters.number) {
         if (voters->complete && !members->voters.complete &&
             message_voters_digest(voters) == members->voters_digest) {

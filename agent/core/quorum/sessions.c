@@ -194,6 +194,10 @@ void sessions_renew(struct quorum *quorum, const struct message *message)
             follow_epoch(agent, renew->epoch, message->store_id);
         }
         if (is_twin(quorum, agent, message)) {
+            /* The other agent may be gone. Once its session has ended, this one begins the next. */
+            if (sessions_has_lapsed(quorum, index, agent->epoch)) {
+                sessions_want_end(quorum, index, agent->epoch, false);
+            }
             return;
         }
         extended = fresh && renew->epoch == agent->epoch;

@@ -139,7 +139,8 @@ bool step_persists(const struct quorum *quorum)
     const struct actions *actions = quorum->step->actions;
     for (uint32_t i = quorum->step->first; i < actions->count; i++) {
         enum action_kind kind = actions->items[i].kind;
-        if (kind != ACTION_SEND && kind != ACTION_LOG && kind != ACTION_VOTERS) {
+        if (kind != ACTION_SEND && kind != ACTION_LOG && kind != ACTION_VOTERS &&
+            kind != ACTION_SEEK) {
             return true;
         }
     }

@@ -616,6 +616,7 @@ bool store_put_action(struct store *store, const struct action *action)
     case ACTION_PERSIST_CHANGE:
         return store_put_change(store, &action->as.change);
     case ACTION_VOTERS:
+    case ACTION_SEEK:
     case ACTION_LOG:
     case ACTION_SEND:
         break;

@@ -738,7 +738,8 @@ static inline const struct message_value *message_value_of(const struct message 
 /* Returns the record of voters in the message, or NULL if its kind has none. */
 static inline const struct message_voters *message_voters_of(const struct message *message)
 {
-    return message->kind == MESSAGE_CHANGE_PROMISE || message->kind == MESSAGE_CHANGE_ACCEPT
+    return message->kind == MESSAGE_CHANGE_PREPARE || message->kind == MESSAGE_CHANGE_PROMISE ||
+                   message->kind == MESSAGE_CHANGE_ACCEPT
                ? &message->as.change.voters
            : message->kind == MESSAGE_VOTERS || message->kind == MESSAGE_LEARN
                ? &message->as.told.voters

@@ -127,8 +127,9 @@ struct message_change {
     /* PROMISE: the ballot under which the acceptor has accepted `voters`; 0: it has none */
     uint64_t accepted;
     /* ACCEPT: the record that is proposed. PROMISE: the one that the acceptor has accepted (count 0
-     * if it has none). Must be the last member; the voters from index count on are not
-     * initialised. */
+     * if it has none). PREPARE: the one that the operator asks for, if it moves a voter, so that
+     * the voter is found at its new address (count 0: another change). Must be the last member; the
+     * voters from index count on are not initialised. */
     struct message_voters voters;
 };
 
@@ -192,6 +193,7 @@ enum message_change_reason {
     MESSAGE_CHANGE_RIVAL,      /* another record of that number was chosen */
     MESSAGE_CHANGE_SAME,       /* MOVE: the voter has that address already */
     MESSAGE_CHANGE_IDS,        /* ADD: no number for ballots is left */
+    MESSAGE_CHANGE_OBSERVER,   /* the host that asks is no voter; `subject` is one */
     MESSAGE_CHANGE_REASON_END,
 };
 

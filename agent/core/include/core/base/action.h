@@ -69,6 +69,12 @@ struct quorum_voters {
     struct message_voters voters;
 };
 
+/* Where a voter may be found besides the address in the record: an operator moves it there. */
+struct quorum_seek {
+    struct message_agent voter;
+    char address[MESSAGE_ADDRESS_MAX];
+};
+
 enum action_kind {
     ACTION_PERSIST_ROUND = 1,  /* the highest round that this voter has used as a coordinator */
     ACTION_PERSIST_PROMISE,    /* one row for each partition of the set */
@@ -86,6 +92,9 @@ enum action_kind {
      * complete. It stands behind the ACTION_PERSIST_VOTERS of that record. All indexes of voters in
      * actions behind it, and in events from now on, are indexes in that record. */
     ACTION_VOTERS,
+    /* The voter may also be dialled at that address for a while, if it cannot be reached at the one
+     * in the record. */
+    ACTION_SEEK,
     ACTION_SEND,
     ACTION_LOG, /* a log line */
 };
@@ -122,6 +131,7 @@ struct action {
         struct message_voters voters; /* PERSIST_VOTERS */
         struct quorum_change change;
         struct quorum_voters go_by; /* VOTERS */
+        struct quorum_seek seek;
         struct action_log log;
         struct action_send send;
     } as;

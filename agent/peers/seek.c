@@ -1,0 +1,146 @@
+/*
+ * Where a voter is dialled. Its home is the address in the record of voters. While nobody answers
+ * there, it may also be dialled at a second address, for SEEK_MS after it was last asked for:
+ *
+ * - An operator moves the voter there, and the change is being decided (ACTION_SEEK). The voter's
+ *   own vote may be needed for that, and it runs at its new address already.
+ * - [voters] of this host's configuration names another address than the record. So a cell whose
+ *   hosts were all given new addresses finds itself again.
+ *
+ * Both are said by an administrator of the cell. An address that the voter itself announces is not
+ * used: a copy of its machine would announce one, too. At the second address, too, an agent has to
+ * show the voter's certificate (with TLS), and its store has to be the one that the cell knows.
+ *
+ * As soon as the home answers, packets go there again, and the second address is forgotten when its
+ * time is over.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "agent.h"
+#include "io/clock.h"
+#include "peers/private.h"
+
+enum { SEEK_MS = 10000, PATIENCE_MS = 2000 };
+
+static const int64_t ms_ns = 1000000;
+
+static bool is_up(const struct peers *peers, const struct peer_address *address)
+{
+    return address->link != TRANSPORT_PEER_NONE && transport_is_up(peers->transport, address->link);
+}
+
+static void forget(struct peers *peers, struct peer_address *address)
+{
+    if (address->link != TRANSPORT_PEER_NONE) {
+        transport_forget(peers->transport, address->link);
+        address->link = TRANSPORT_PEER_NONE;
+    }
+}
+
+void peers_voter_follow(struct peers *peers, struct peer_agent *peer)
+{
+    bool second = !is_up(peers, &peer->home) && is_up(peers, &peer->second);
+    const struct peer_address *at = second ? &peer->second : &peer->home;
+    bool moved = peer->address[0] != '\0' && strcmp(peer->address, at->text) != 0;
+    peer->link = at->link;
+    snprintf(peer->address, sizeof(peer->address), "%s", at->text);
+    if (moved) {
+        peers_log_moved(peers, peer);
+    }
+}
+
+void peers_voter_home(struct peers *peers, struct peer_agent *peer, const char *address,
+                      uint32_t link)
+{
+    if (peer->voter && strcmp(peer->home.text, address) == 0) {
+        return;
+    }
+    if (!peer->voter) {
+        peer->home.link = link;
+        peer->second.link = TRANSPORT_PEER_NONE;
+    } else if (peer->second.link != TRANSPORT_PEER_NONE &&
+               strcmp(peer->second.text, address) == 0) {
+        forget(peers, &peer->home);
+        peer->home.link = peer->second.link;
+        peer->second.link = TRANSPORT_PEER_NONE;
+    } else {
+        forget(peers, &peer->home);
+    }
+    if (peer->home.link == TRANSPORT_PEER_NONE) {
+        peer->home.link = peers_dial_at(peers, &peer->name, address);
+        peer->told = false;
+    }
+    peer->voter = true;
+    peer->home_ns = clock_boottime_ns();
+    peer->up_ns = peer->home_ns; /* from now on it has to answer renewals */
+    snprintf(peer->home.text, sizeof(peer->home.text), "%s", address);
+    peers_voter_follow(peers, peer);
+}
+
+void peers_voter_leave(struct peers *peers, struct peer_agent *peer)
+{
+    forget(peers, &peer->second);
+    peers_voter_follow(peers, peer);
+    peer->voter = false;
+}
+
+/* Dials the voter at a second address, too. */
+static void seek(struct peers *peers, struct peer_agent *peer, const char *address)
+{
+    int64_t until_ns = clock_boottime_ns() + SEEK_MS * ms_ns;
+    bool same = peer->second.link != TRANSPORT_PEER_NONE && strcmp(peer->second.text, address) == 0;
+    if (strcmp(peer->home.text, address) == 0 || transport_address_error(address) != NULL) {
+        return;
+    }
+    peer->second_until_ns = until_ns;
+    if (!same) {
+        forget(peers, &peer->second);
+        snprintf(peer->second.text, sizeof(peer->second.text), "%s", address);
+        peer->second.link = peers_dial_at(peers, &peer->name, address);
+        peers_voter_follow(peers, peer);
+    }
+}
+
+void peers_seek(void *arg, const struct message_agent *name, const char *address)
+{
+    struct agent *agent = arg;
+    struct peer_agent *peer = agent->peers != NULL ? peers_find(agent->peers, name) : NULL;
+    if (peer != NULL && peer->voter && address[0] != '\0') {
+        seek(agent->peers, peer, address);
+    }
+}
+
+/* Returns the voter's address in the configuration; NULL if there is none. */
+static const char *address_in_file(const struct config *config, const struct message_agent *name)
+{
+    for (uint32_t i = 0; i < config->voter_count; i++) {
+        const struct config_voter *voter = &config->voters[i];
+        if (strlen(voter->name) == name->length &&
+            memcmp(voter->name, name->text, name->length) == 0) {
+            return voter->address[0] != '\0' ? voter->address : NULL;
+        }
+    }
+    return NULL;
+}
+
+void peers_voter_look(struct peers *peers, struct peer_agent *peer, int64_t now_ns)
+{
+    const char *written = address_in_file(&peers->agent->config, &peer->name);
+    bool sought = peer->second.link != TRANSPORT_PEER_NONE;
+    if (!peer->voter) {
+        return; /* the transport does not go by the record of now yet */
+    }
+    if (is_up(peers, &peer->home)) {
+        peer->home_ns = now_ns;
+    } else if (written != NULL && now_ns - peer->home_ns > PATIENCE_MS * ms_ns &&
+               (!sought || strcmp(peer->second.text, written) == 0)) {
+        seek(peers, peer, written);
+        sought = peer->second.link != TRANSPORT_PEER_NONE;
+    }
+    if (sought && now_ns > peer->second_until_ns) {
+        forget(peers, &peer->second);
+        peers_voter_follow(peers, peer);
+    }
+    peers_see_link(peers, peer);
+}
