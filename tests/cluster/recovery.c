@@ -316,7 +316,7 @@ START_TEST(only_a_backup_is_left)
     run_well(SURVIVOR, "rm -r $HERE/state; mkdir -m 700 $HERE/state; "
                        "mv $HERE/backup $HERE/state/holdfast.db");
     /* no agent starts with it */
-    ck_assert_int_eq(run(SURVIVOR, "holdfastd --config $HERE/holdfast.conf"), 78);
+    ck_assert_int_eq(run(SURVIVOR, "timeout 20 holdfastd --config $HERE/holdfast.conf"), 78);
     ck_assert(agent_logged(&agents[SURVIVOR], "is a backup (of host-c in the cell prod)") > 0);
     int64_t start_ns = boottime_now();
     do_runbook(SURVIVOR, "7. Two of three are gone", 3);

@@ -136,6 +136,35 @@ static bool renewed_under(uint32_t node)
     return rig->nodes[2].kinds[MESSAGE_RENEW_ACK] > before;
 }
 
+/* Returns whether node 2 answers a request of host-b with the header of that node's record. */
+static bool answered_under(uint32_t node)
+{
+    struct message acquire = rig_message(rig, node, MESSAGE_ACQUIRE);
+    const uint32_t *kinds = rig->nodes[2].kinds;
+    uint32_t before = kinds[MESSAGE_REFUSED] + kinds[MESSAGE_GRANT];
+    acquire.from = rig_name(1);
+    acquire.as.acquire = (struct message_acquire){
+        .agent = acquire.from, .epoch = 1, .request_id = 1, .mode = MESSAGE_MODE_EXCLUSIVE};
+    message_name_set(&acquire.as.acquire.name, "x", 1);
+    rig_give(rig, 2, &acquire);
+    rig_run(rig, 1000);
+    return kinds[MESSAGE_REFUSED] + kinds[MESSAGE_GRANT] > before;
+}
+
+/* What a host asks for that goes by a record of before is not even looked at: its session is over,
+ * and it does not know that yet. */
+START_TEST(requests_of_before_are_dropped)
+{
+    rig_kill(rig, 1);
+    rig->nodes[0].cut = true;
+    recover(2, 1);
+    rig_run(rig, WAIT_MS + 1000);
+    expect(2, MESSAGE_STATUS_VOTING, 1);
+    ck_assert(!answered_under(0));
+    ck_assert(answered_under(2));
+}
+END_TEST
+
 /* An operator recovers a cell twice, with two stores. The two cells have one number, but the
  * digests of their records differ. */
 START_TEST(two_recovered_cells_do_not_mix)
@@ -193,6 +222,7 @@ int main(void)
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, old_voters_follow_the_recovered_cell);
     tcase_add_test(tests, an_old_majority_follows_when_it_hears_of_the_recovery);
+    tcase_add_test(tests, requests_of_before_are_dropped);
     tcase_add_test(tests, two_recovered_cells_do_not_mix);
     tcase_add_test(tests, a_later_recovery_supersedes_an_earlier_one);
     tcase_set_timeout(tests, 60);

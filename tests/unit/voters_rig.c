@@ -197,7 +197,8 @@ static void send(struct rig *rig, uint32_t from, uint32_t to, const struct messa
     struct rig_packet *packet = &rig->packets[rig->packet_count];
     at->kinds[message->kind]++;
     message_copy(&at->sent[message->kind], message);
-    if (rig->no_voters && message->kind == MESSAGE_VOTERS) {
+    if ((rig->no_voters && message->kind == MESSAGE_VOTERS) ||
+        (rig->no_listings && message->kind == MESSAGE_SYNCED)) {
         return;
     }
     if (rig->no_probes && message->kind == MESSAGE_SYNC &&

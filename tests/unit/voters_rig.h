@@ -53,10 +53,11 @@ struct rig_packet {
 };
 
 struct rig {
-    uint32_t voters; /* nodes 0 to voters - 1 are the voters of number 1 */
-    bool no_probes;  /* comparisons of the registers of partition 200 are lost */
-    bool no_voters;  /* VOTERS are lost */
-    uint32_t trusts; /* a node that is named in the configuration, besides; 0: none */
+    uint32_t voters;  /* nodes 0 to voters - 1 are the voters of number 1 */
+    bool no_probes;   /* comparisons of the registers of partition 200 are lost */
+    bool no_voters;   /* VOTERS are lost */
+    bool no_listings; /* SYNCED are lost */
+    uint32_t trusts;  /* a node that is named in the configuration, besides; 0: none */
     uint64_t random;
     int64_t now_ns;
     struct rig_node nodes[RIG_NODES];
