@@ -236,6 +236,7 @@ static void quorum_config_of(const struct sim_agent *agent, struct quorum_config
                                      .self = self < record->count ? self : QUORUM_NO_VOTER,
                                      .name = agent->name,
                                      .rejoin = agent->disk.rejoin,
+                                     .recovery_wait_ns = agent->disk.recovery_wait_ns,
                                      .session_ttl_ns = SIM_TTL_NS,
                                      .grace_ns = SIM_GRACE_NS,
                                      .max_drift_percent = SIM_DRIFT_PERCENT};
@@ -246,6 +247,59 @@ static void quorum_config_of(const struct sim_agent *agent, struct quorum_config
     for (uint32_t i = 0; i < record->count; i++) {
         config->voters[i] = record->of[i].name;
     }
+    const struct message_voters *written = voters_written(agent);
+    for (uint32_t i = 0; i < written->count; i++) {
+        config->trusted[config->trusted_count++] = written->of[i].name;
+    }
+}
+
+/* Returns whether the store has anything that a voter's store has. */
+static bool has_voted(const struct disk *disk)
+{
+    bool voted = false;
+    for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
+        voted = voted || disk->promised[p] != 0 || disk->checkpoints[p].order.ballot != 0;
+    }
+    for (uint32_t i = 0; i < LOCKS; i++) {
+        voted = voted || disk->registers[i].used;
+    }
+    for (uint32_t i = 0; i < AGENTS; i++) {
+        voted = voted || disk->marks[i].epoch != 0 || disk->members[i].voter.length != 0 ||
+                disk->seen[i].voter.length != 0;
+    }
+    return voted;
+}
+
+/* Returns whether the store has a row about a record that may follow its own. */
+static bool has_accepted_record(const struct sim_agent *agent)
+{
+    return agent->disk.change.number > voters_of(agent)->number;
+}
+
+/* At the start of an agent whose voter was removed: empties its store, as agent/run/record.c
+ * does. */
+static void retire_store(struct sim_agent *agent)
+{
+    struct disk *disk = &agent->disk;
+    const struct message_voters *record = voters_of(agent);
+    bool just = record->act == MESSAGE_MEMBER_REMOVE &&
+                memcmp(&record->changed, &agent->name, sizeof(agent->name)) == 0;
+    if (disk->voters.number == 0 || voters_has(record, agent) || (just && !record->complete) ||
+        has_accepted_record(agent) || !has_voted(disk)) {
+        return;
+    }
+    sim_tell("host %u: its store is emptied, because its voter was removed", agent->index);
+    memset(disk->promised, 0, sizeof(disk->promised));
+    memset(disk->checkpoints, 0, sizeof(disk->checkpoints));
+    memset(disk->registers, 0, sizeof(disk->registers));
+    memset(disk->marks, 0, sizeof(disk->marks));
+    memset(disk->members, 0, sizeof(disk->members));
+    memset(disk->seen, 0, sizeof(disk->seen));
+    memset(&disk->change, 0, sizeof(disk->change));
+    disk->round = 0;
+    disk->rejoin = false;
+    disk->commit++;
+    watch_retired(agent);
 }
 
 static void core_make(struct sim_agent *agent, const struct quorum_config *config)
@@ -264,7 +318,7 @@ static void quorum_make(struct sim_agent *agent, struct message_rules *rules,
     quorum_config_of(agent, &config);
     quorum_rules(&config, rules);
     agent->quorum = NULL;
-    if (config.self != QUORUM_NO_VOTER || voters_voted_with(agent)) {
+    if (config.self != QUORUM_NO_VOTER || has_voted(&agent->disk) || has_accepted_record(agent)) {
         core_make(agent, &config);
         quorum_header(agent->quorum, MESSAGE_RENEW, header);
         return;
@@ -352,6 +406,8 @@ static void driver_make(struct sim_agent *agent, const struct message_rules *rul
                                    .self = agent->name,
                                    .voter_count = voters_of(agent)->count,
                                    .record = *voters_of(agent),
+                                   .record_unsure = agent->disk.voters.number == 0 &&
+                                                    !voters_has(voters_of(agent), agent),
                                    .rules = *rules,
                                    .operations = {.act = operation_act,
                                                   .send = operation_send,
@@ -372,6 +428,10 @@ static void driver_make(struct sim_agent *agent, const struct message_rules *rul
     memcpy(config.store_id, agent->disk.store_id, sizeof(config.store_id));
     for (uint32_t i = 0; i < voters_of(agent)->count; i++) {
         config.voters[i] = voters_of(agent)->of[i].name;
+    }
+    const struct message_voters *written = voters_written(agent);
+    for (uint32_t i = 0; i < written->count; i++) {
+        config.written[config.written_count++] = written->of[i].name;
     }
     HF_CHECK(agent->driver == NULL);
     agent->driver = driver_create(&config);
@@ -428,6 +488,17 @@ static void leave_rows(struct sim_agent *agent)
     }
 }
 
+/* Dials the voters of its record, and those of its configuration, which may know a newer record. */
+static void dial(const struct sim_agent *agent, const struct message_voters *record)
+{
+    for (uint32_t i = 0; i < record->count; i++) {
+        uint32_t other = agent_of_name(&record->of[i].name);
+        if (other != agent->index) {
+            net_dial(agent->index, other);
+        }
+    }
+}
+
 static void agent_begin(struct sim_agent *agent)
 {
     struct message_rules rules;
@@ -437,6 +508,7 @@ static void agent_begin(struct sim_agent *agent)
                    agent->region_count > 0 &&
                    agent->regions[agent->region_count - 1].memory != NULL &&
                    agent->regions[agent->region_count - 1].store == agent->disk.store_id[0];
+    retire_store(agent);
     watch_starts(agent);
     agent->names = names_init(keep(&agent->names_memory, &agent->names_bytes, names_size(NAMES)),
                               NAMES, sim_random());
@@ -454,12 +526,8 @@ static void agent_begin(struct sim_agent *agent)
     gossip_make(agent);
     host_load(agent);
     driver_make(agent, &rules);
-    for (uint32_t i = 0; i < voters_of(agent)->count; i++) {
-        uint32_t other = agent_of_name(&voters_of(agent)->of[i].name);
-        if (other != agent->index) {
-            net_dial(agent->index, other);
-        }
-    }
+    dial(agent, voters_of(agent));
+    dial(agent, voters_written(agent));
     driver_start(agent->driver, agent->disk.epoch, adopted);
 }
 

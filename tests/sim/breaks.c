@@ -17,7 +17,11 @@ const char *const break_names[] = {
     "old-store",  "lapse",      "mark",    "ack",          "lease",     "version",    "death-delay",
     "floor",      "order",      "waited",  "queue",        "fresh",     "opened",     "place",
     "hand-overs", "notes",      "resign",  "successor",    "downgrade", "late-share", "barred",
-    "anew",       "sound",      "in-use",  "one-owner",    NULL};
+    "anew",       "sound",      "in-use",  "one-owner",
+    "change-step", "change-ids", "change-early", "change-majority", "change-accepted",
+    "change-over", "change-durable", "numbers", "ballot-kept", "removed-votes", "complete-ttl",
+    "complete-settled", "complete-marks", "rejoin-one", "rejoin-change", "again",
+    "recovery-floor", "recovery-wait", "recovery-session", NULL};
 
 bool breaks_choose(const char *name)
 {

@@ -38,7 +38,7 @@ static const struct fault table[] = {
     FLAG(barging),   FLAG(limits),     FLAG(no_delay),  FLAG(timeouts), FLAG(high_tokens),
     FLAG(rest),      FLAG(long_delay), FLAG(older),     FLAG(rolling),  FLAG(starved),
     FLAG(orderly),   CHANCE(mistake),  CHANCE(spoil),   FLAG(wide),     CHANCE(held),
-    FLAG(tries),     CHANCE(breaks),   CHANCE(change),
+    FLAG(tries),     CHANCE(breaks),   CHANCE(change),  CHANCE(recover),
 };
 enum { FAULTS = sizeof(table) / sizeof(table[0]) };
 _Static_assert(FAULTS <= 64, "a bit for each fault");
@@ -51,13 +51,15 @@ const char *fault_name(uint32_t index)
 /* Turns a fault off, or makes it frequent. */
 static void overrule(struct faults *faults, const struct fault *fault, bool on)
 {
-    enum { OFTEN = 200, CHANGE_OFTEN = 20 }; /* most requests for a change are refused */
+    /* most requests for a change are refused */
+    enum { OFTEN = 200, CHANGE_OFTEN = 20, RECOVER_OFTEN = 5000 };
     char *at = (char *)faults + fault->offset;
     if (fault->flag) {
         *(bool *)at = on;
     } else {
         bool change = fault->offset == offsetof(struct faults, change);
-        *(uint32_t *)(void *)at = !on ? 0 : change ? CHANGE_OFTEN : OFTEN;
+        bool recover = fault->offset == offsetof(struct faults, recover);
+        *(uint32_t *)(void *)at = !on ? 0 : change ? CHANGE_OFTEN : recover ? RECOVER_OFTEN : OFTEN;
     }
 }
 
@@ -207,7 +209,7 @@ static int64_t draw_ns(int64_t limit_ns)
     return (int64_t)(sim_random() % (uint64_t)limit_ns);
 }
 
-static void kill_all_of(const struct sim_agent *agent)
+void faults_kill_all_of(const struct sim_agent *agent)
 {
     for (uint32_t i = 0; i < world.process_count; i++) {
         if (world.processes[i].agent == agent) {
@@ -221,7 +223,7 @@ static void crash_all(int64_t most_ns)
     bool reboot = sim_draw(2) == 0;
     for (uint32_t i = 0; i < world.agent_count; i++) {
         if (reboot) {
-            kill_all_of(&world.agents[i]);
+            faults_kill_all_of(&world.agents[i]);
             agent_reboot(&world.agents[i], draw_ns(most_ns));
         } else {
             agent_crash(&world.agents[i], draw_ns(most_ns));
@@ -285,7 +287,7 @@ static void inject_agents(const struct faults *faults)
         suspend(agent, draw_ns(faults->stop_ns_max));
     }
     if (sim_chance(faults->reboot)) {
-        kill_all_of(agent);
+        faults_kill_all_of(agent);
         agent_reboot(agent, sim_draw(200) * SIM_MS);
     }
     if (sim_chance(faults->crash_all)) {
@@ -440,6 +442,9 @@ void faults_inject(void)
     if (sim_chance(faults->change)) {
         voters_inject();
     }
+    if (sim_chance(faults->recover)) {
+        recovery_inject();
+    }
     if (sim_chance(faults->cut)) {
         net_cut();
     }
@@ -450,7 +455,7 @@ void faults_inject(void)
 
 int64_t faults_start_due(void)
 {
-    int64_t next_ns = INT64_MAX;
+    int64_t next_ns = recovery_due();
     for (uint32_t i = 0; i < world.agent_count; i++) {
         struct sim_agent *agent = &world.agents[i];
         if (agent->rejoins_ns != 0 && agent->rejoins_ns <= sim_now()) {
@@ -490,6 +495,7 @@ void faults_heal(void)
 {
     int64_t delay_ns = world.faults.delay_ns_max;
     sim_tell("everything heals");
+    recovery_heal();
     world.healing = true;
     world.healed_ns = sim_now();
     /* No rolling restart in a cell whose tokens are soon used up: a host whose slot is used up

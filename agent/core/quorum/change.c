@@ -197,6 +197,25 @@ void change_accept(struct quorum *quorum, const struct message *message)
     }
 }
 
+/* A store that starts over takes over the newest record that the others have accepted, because the
+ * lost store may have helped to choose it (docs/PROTOCOL.md, rule 26). */
+void change_read(struct quorum *quorum, const struct message *message)
+{
+    const struct message_change *promise = &message->as.change;
+    struct quorum_change *row = row_of_next(quorum);
+    if (promise->number == row->number && promise->accepted > row->accepted) {
+        row->accepted = promise->accepted;
+        message_voters_copy(&row->voters, &promise->voters);
+    }
+}
+
+void change_rejoined(struct quorum *quorum, uint64_t ballot)
+{
+    struct quorum_change *row = row_of_next(quorum);
+    row->promised = ballot > row->promised ? ballot : row->promised;
+    persist(quorum);
+}
+
 /* ---- What an operator asks for ---- */
 
 static void refuse(struct proposal *proposal, enum message_change_reason reason,

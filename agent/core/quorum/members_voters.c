@@ -502,7 +502,8 @@ bool members_admit(const struct quorum *quorum, const struct message *message)
     }
     uint8_t status = quorum->members->status;
     bool rejoining = (status == MESSAGE_STATUS_REJOINING &&
-                      (message->kind == MESSAGE_PROMISE || message->kind == MESSAGE_SYNCED)) ||
+                      (message->kind == MESSAGE_PROMISE || message->kind == MESSAGE_SYNCED ||
+                       message->kind == MESSAGE_CHANGE_PROMISE)) ||
                      (status == MESSAGE_STATUS_LEARNING && message->kind == MESSAGE_SYNCED);
     return message->membership == quorum->members->number && (members_votes(quorum) || rejoining);
 }
