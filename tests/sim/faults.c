@@ -195,10 +195,8 @@ void faults_draw(void)
             overrule(faults, &table[i], (world.run.off >> i & 1) == 0);
         }
     }
-    if (faults->change != 0) {
-        /* faults of disks, and older agents, keep the voters from being changed */
-        faults->restore = faults->lose = faults->mistake = 0;
-        faults->older = false;
+    if (faults->change != 0 || faults->recover != 0) {
+        faults->older = false; /* older agents keep the voters from being changed */
     }
 }
 
@@ -335,20 +333,50 @@ int64_t faults_starve(void)
 
 /* ---- disks that are lost or replaced by old copies ---- */
 
-/* Returns whether the cell would certainly notice that the voter lost its store, or got an old copy
- * whose last commit is `commit`. At its start the voter asks the other voters. The cell notices the
- * fault if each possible majority of answers has one from a voter whose disk knows the real store.
- * An old copy of a store that fewer voters know may pass for the real store. The protocol cannot
- * prevent that (DECISIONS.md), so the simulator does not do it. Returns false if any voter already
- * has such a fault, because the protocol does not promise to survive two at a time. */
-static bool found_out(const struct sim_agent *agent, uint64_t commit, bool lost)
+/* Returns whether that voter has what keeps another one from losing its store. */
+static bool is_lost(const struct sim_agent *agent)
+{
+    return agent->store != STORE_GOOD || agent->disk.rejoin || agent->rejoins_ns != 0 ||
+           (agent->undoes_ns != 0 && agent->old_store != STORE_GOOD);
+}
+
+/*
+ * Returns whether the cell tolerates that a voter's store is lost now. It does not if another one
+ * is lost, because the protocol does not promise to survive two at a time. And while the voters are
+ * being changed, no store starts over: the number has to become complete without the lost one,
+ * which takes a majority of each number. So a change from or to two voters tolerates no loss
+ * (docs/PROTOCOL.md, rule 26). A record may have been chosen as soon as one voter has accepted it.
+ */
+static bool tolerates_loss(void)
+{
+    const struct message_voters *records[2];
+    uint32_t count = voters_in_use(records);
+    bool changing = count == 2;
+    bool few = false;
+    for (uint32_t i = 0; i < count; i++) {
+        few = few || records[i]->count < 3;
+        for (uint32_t k = 0; k < records[i]->count; k++) {
+            const struct sim_agent *agent = voters_agent(records[i], k);
+            const struct quorum_change *row = &agent->disk.change;
+            bool next = row->accepted != 0 && row->number == voters_newest()->number + 1;
+            changing = changing || next;
+            few = few || (next && row->voters.count < 3);
+            if (is_lost(agent)) {
+                return false;
+            }
+        }
+    }
+    return !(changing && few);
+}
+
+/* Returns how many other voters of the record know that the agent's real store is newer than
+ * `commit`, or if it is lost, know the store. */
+static uint32_t count_knowing(const struct message_voters *record, const struct sim_agent *agent,
+                              uint64_t commit, bool lost)
 {
     uint32_t knowing = 0;
-    for (uint32_t i = 0; i < world.voters; i++) {
-        const struct sim_agent *other = &world.agents[i];
-        if (other->store != STORE_GOOD || other->disk.rejoin || other->rejoins_ns != 0) {
-            return false;
-        }
+    for (uint32_t i = 0; i < record->count; i++) {
+        const struct sim_agent *other = voters_agent(record, i);
         const struct message_member *member = &other->disk.members[agent->index].member;
         const struct quorum_seen *seen = &other->disk.seen[agent->index];
         bool listed = memcmp(member->store_id, agent->disk.store_id, sizeof(member->store_id)) == 0;
@@ -356,9 +384,27 @@ static bool found_out(const struct sim_agent *agent, uint64_t commit, bool lost)
                      seen->commit > commit;
         knowing += other != agent && listed && (lost || newer);
     }
-    uint32_t asked = world.voters / 2; /* the number of answers that the voter needs for a majority
-                                        * with itself */
-    return knowing >= world.voters - asked;
+    return knowing;
+}
+
+/* Returns whether the cell would certainly notice that the voter lost its store, or got an old copy
+ * whose last commit is `commit`. At its start the voter asks the other voters. The cell notices the
+ * fault if each possible majority of answers has one from a voter whose disk knows the real store.
+ * An old copy of a store that fewer voters know may pass for the real store. The protocol cannot
+ * prevent that (DECISIONS.md), so the simulator does not do it. Returns false too if the cell does
+ * not tolerate a loss now. */
+static bool found_out(const struct sim_agent *agent, uint64_t commit, bool lost)
+{
+    const struct message_voters *records[2];
+    bool found = voters_is_used(agent) && tolerates_loss();
+    for (uint32_t i = voters_in_use(records); i > 0; i--) {
+        const struct message_voters *record = records[i - 1];
+        uint32_t asked = record->count / 2; /* the number of answers that the voter needs for a
+                                             * majority with itself */
+        found = found && (!voters_has(record, agent) ||
+                          count_knowing(record, agent, commit, lost) >= record->count - asked);
+    }
+    return found;
 }
 
 /* Keeps a copy of a disk. Later it replaces the disk by that copy, but only if the cell would
@@ -381,23 +427,33 @@ static void inject_copies(const struct faults *faults, struct sim_agent *agent)
     }
 }
 
-/* Returns whether no voter's store is lost, an old copy, or about to be replaced by one. The
- * protocol does not promise to survive such a store together with a voter that starts over without
- * need. */
-static bool nothing_is_lost(void)
+/* Returns whether the voter may start over without need. The protocol does not promise to survive
+ * that together with a store that is lost. */
+static bool may_mistake(const struct sim_agent *agent)
 {
-    bool lost = false;
-    for (uint32_t i = 0; i < world.voters; i++) {
-        const struct sim_agent *agent = &world.agents[i];
-        lost = lost || agent->store != STORE_GOOD || agent->rejoins_ns != 0 ||
-               (agent->undoes_ns != 0 && agent->old_store != STORE_GOOD);
+    const struct message_voters *records[2];
+    bool lost = agent->disk.rejoin || voters_newest()->count == 1;
+    bool changing = false;
+    for (uint32_t i = voters_in_use(records); i > 0; i--) {
+        const struct message_voters *record = records[i - 1];
+        for (uint32_t k = 0; k < record->count; k++) {
+            const struct sim_agent *other = voters_agent(record, k);
+            lost = lost || other->store != STORE_GOOD || other->rejoins_ns != 0 ||
+                   (other->undoes_ns != 0 && other->old_store != STORE_GOOD);
+            changing = changing || (world.faults.change != 0 && other->disk.change.accepted != 0);
+        }
+        changing = changing || !record->complete;
     }
-    return !lost;
+    return !lost && !changing;
 }
 
 static void inject_disks(const struct faults *faults)
 {
-    struct sim_agent *agent = &world.agents[sim_draw(world.voters)];
+    uint32_t drawn = sim_draw(voters_newest()->count);
+    struct sim_agent *agent = voters_agent(voters_newest(), drawn);
+    if (recovery_is_planned()) {
+        return;
+    }
     inject_copies(faults, agent);
     /* Kills the agent in some of its starts. The commits of these starts must not make an old copy
      * look as new as the lost store. */
@@ -410,8 +466,7 @@ static void inject_disks(const struct faults *faults)
     }
     /* Lets voters start over without need, and perhaps several at the same time. A voter that
      * cannot finish gets its old store back. */
-    if (sim_chance(faults->mistake) && world.voters > 1 && !agent->disk.rejoin &&
-        nothing_is_lost()) {
+    if (sim_chance(faults->mistake) && may_mistake(agent)) {
         agent_rejoin_by_mistake(agent);
     }
 }
@@ -459,7 +514,9 @@ int64_t faults_start_due(void)
     for (uint32_t i = 0; i < world.agent_count; i++) {
         struct sim_agent *agent = &world.agents[i];
         if (agent->rejoins_ns != 0 && agent->rejoins_ns <= sim_now()) {
-            if (world.faults.mistake != 0 && sim_draw(4) != 0) {
+            if (!voters_is_used(agent)) {
+                agent->rejoins_ns = 0; /* its voter was removed meanwhile */
+            } else if (world.faults.mistake != 0 && sim_draw(4) != 0) {
                 agent_rejoin_by_mistake(agent);
             } else {
                 agent_rejoin(agent);

@@ -211,9 +211,13 @@ void recovery_heal(void)
 
 void recovery_follow(struct sim_agent *agent)
 {
-    if (agent->lost && agent->disk.voters.recoveries == plan.generation) {
+    const struct message_voters *record = &agent->disk.voters;
+    bool removed = !agent->lost && !voters_has(record, agent);
+    if (removed || (agent->lost && record->recoveries == plan.generation)) {
         agent->lost = false;
         agent->store = STORE_GOOD;
+        agent->rejoins_ns = 0;
+        agent->undoes_ns = 0;
     }
 }
 

@@ -7,6 +7,7 @@
  *   network.c  packets and connections between agents; cuts
  *   disk.c     what an agent's store keeps: exactly what was committed
  *   agent.c    an agent: the real driver and cores, their operations, crashes
+ *   store.c    a store that is lost, replaced or emptied
  *   host.c     what a host keeps when its agent ends: regions, records of clients, the lease file
  *   voters.c   operators who change the voters
  *   recovery.c a majority that is lost for good, and the operator's recovery
@@ -330,6 +331,7 @@ struct sim_process {
     uint32_t client; /* its id from the agent; 0: none */
     uint64_t nonce;
     uint64_t last_request;
+    int32_t refused; /* the error of the last OPEN; 0: none */
     enum hfi_frame_kind asking; /* the kind of the request whose answer it awaits; 0: none */
     _Atomic uint32_t cancel;
     struct sim_handle handles[HANDLES];
@@ -446,6 +448,15 @@ void agent_stop(struct sim_agent *agent, int64_t down_ns);
 /* Reboots the host, whose processes must be dead. Its shared memory and its lease file are lost. */
 void agent_reboot(struct sim_agent *agent, int64_t down_ns);
 void agent_free(struct sim_agent *agent);
+
+/* ---- store.c ---- */
+
+/* Returns whether the agent has a quorum core from its start, though it is no voter: its store has
+ * voted, or has accepted a record (agent/run/record.c). */
+bool store_has_voted(const struct sim_agent *agent);
+/* At the start of an agent whose voter was removed: empties its store, as agent/run/record.c
+ * does. */
+void store_retire(struct sim_agent *agent);
 /* agent_lose_disk() loses the store, agent_restore_disk() puts an old copy in its place, and
  * agent_rejoin() makes the voter start over, like an operator. */
 void agent_lose_disk(struct sim_agent *agent);
@@ -475,6 +486,8 @@ const struct message_voters *voters_after(const struct message_voters *record);
 uint32_t voters_in_use(const struct message_voters *out[2]);
 /* The same in a generation of the cell: what was in use when it ended. */
 uint32_t voters_in_use_of(uint32_t generation, const struct message_voters *out[2]);
+/* Returns the agent that is voter `at` of the record. */
+struct sim_agent *voters_agent(const struct message_voters *record, uint32_t at);
 /* Returns whether the agent is a voter of a record that is in use. */
 bool voters_is_used(const struct sim_agent *agent);
 /* Notes the record with which the cell begins anew. */

@@ -119,6 +119,13 @@ uint32_t voters_in_use(const struct message_voters *out[2])
     return voters_in_use_of(seen.generation, out);
 }
 
+struct sim_agent *voters_agent(const struct message_voters *record, uint32_t at)
+{
+    uint32_t index = agent_of_name(&record->of[at].name);
+    HF_CHECK(at < record->count && index < AGENTS);
+    return &world.agents[index];
+}
+
 bool voters_is_used(const struct sim_agent *agent)
 {
     const struct message_voters *records[2];
