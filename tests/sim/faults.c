@@ -342,16 +342,15 @@ static bool is_lost(const struct sim_agent *agent)
 
 /*
  * Returns whether the cell tolerates that a voter's store is lost now. It does not if another one
- * is lost, because the protocol does not promise to survive two at a time. And while the voters are
- * being changed, no store starts over: the number has to become complete without the lost one,
- * which takes a majority of each number. So a change from or to two voters tolerates no loss
- * (docs/PROTOCOL.md, rule 26). A record may have been chosen as soon as one voter has accepted it.
+ * is lost, because the protocol does not promise to survive two at a time. Nor does a cell of one
+ * or two voters, or one that becomes such a cell: there the other voter may neither be restarted
+ * nor be needed for a change (docs/PROTOCOL.md, rule 26). A record may have been chosen as soon as
+ * one voter has accepted it.
  */
 static bool tolerates_loss(void)
 {
     const struct message_voters *records[2];
     uint32_t count = voters_in_use(records);
-    bool changing = count == 2;
     bool few = false;
     for (uint32_t i = 0; i < count; i++) {
         few = few || records[i]->count < 3;
@@ -359,52 +358,52 @@ static bool tolerates_loss(void)
             const struct sim_agent *agent = voters_agent(records[i], k);
             const struct quorum_change *row = &agent->disk.change;
             bool next = row->accepted != 0 && row->number == voters_newest()->number + 1;
-            changing = changing || next;
             few = few || (next && row->voters.count < 3);
             if (is_lost(agent)) {
                 return false;
             }
         }
     }
-    return !(changing && few);
+    return !few;
 }
 
-/* Returns how many other voters of the record know that the agent's real store is newer than
- * `commit`, or if it is lost, know the store. */
-static uint32_t count_knowing(const struct message_voters *record, const struct sim_agent *agent,
-                              uint64_t commit, bool lost)
+/* Returns whether enough other voters of the record know that the agent's real store is newer than
+ * `copy`, or if it is lost (copy NULL), know the store: each possible majority of answers has one.
+ * Votes under the copy's own record (left: true) are refused by those that go by a newer one. */
+static bool are_knowing(const struct message_voters *record, const struct sim_agent *agent,
+                        const struct disk *copy, bool left)
 {
     uint32_t knowing = 0;
+    uint32_t asked = record->count / 2; /* the number of answers that the voter needs for a
+                                         * majority with itself */
     for (uint32_t i = 0; i < record->count; i++) {
         const struct sim_agent *other = voters_agent(record, i);
         const struct message_member *member = &other->disk.members[agent->index].member;
         const struct quorum_seen *seen = &other->disk.seen[agent->index];
         bool listed = memcmp(member->store_id, agent->disk.store_id, sizeof(member->store_id)) == 0;
         bool newer = memcmp(seen->store_id, agent->disk.store_id, sizeof(seen->store_id)) == 0 &&
-                     seen->commit > commit;
-        knowing += other != agent && listed && (lost || newer);
+                     copy != NULL && seen->commit > copy->commit;
+        newer = newer || (left && other->disk.voters.number > copy->voters.number);
+        knowing += other != agent && ((listed && copy == NULL) || newer);
     }
-    return knowing;
+    return record->count > 1 && knowing >= record->count - asked;
 }
 
-/* Returns whether the cell would certainly notice that the voter lost its store, or got an old copy
- * whose last commit is `commit`. At its start the voter asks the other voters. The cell notices the
- * fault if each possible majority of answers has one from a voter whose disk knows the real store.
- * An old copy of a store that fewer voters know may pass for the real store. The protocol cannot
- * prevent that (DECISIONS.md), so the simulator does not do it. Returns false too if the cell does
- * not tolerate a loss now. */
-static bool found_out(const struct sim_agent *agent, uint64_t commit, bool lost)
+/* Returns whether the cell would certainly notice that the voter lost its store (copy NULL), or got
+ * an old copy of it. At its start the voter asks the other voters, those of the copy's record. An
+ * old copy of a store that fewer voters know may pass for the real store, and so does one of a
+ * voter that was alone when it was made. The protocol cannot prevent that (DECISIONS.md), so the
+ * simulator does not do it. Returns false too if the cell does not tolerate a loss now. */
+static bool found_out(const struct sim_agent *agent, const struct disk *copy)
 {
     const struct message_voters *records[2];
     bool found = voters_is_used(agent) && tolerates_loss();
     for (uint32_t i = voters_in_use(records); i > 0; i--) {
-        const struct message_voters *record = records[i - 1];
-        uint32_t asked = record->count / 2; /* the number of answers that the voter needs for a
-                                             * majority with itself */
-        found = found && (!voters_has(record, agent) ||
-                          count_knowing(record, agent, commit, lost) >= record->count - asked);
+        found = found && (!voters_has(records[i - 1], agent) ||
+                          are_knowing(records[i - 1], agent, copy, false));
     }
-    return found;
+    return found && (copy == NULL ||
+                     are_knowing(voters_numbered(copy->voters.number), agent, copy, true));
 }
 
 /* Keeps a copy of a disk. Later it replaces the disk by that copy, but only if the cell would
@@ -413,7 +412,7 @@ static void inject_copies(const struct faults *faults, struct sim_agent *agent)
 {
     bool same = agent->copied && memcmp(agent->copy->store_id, agent->disk.store_id,
                                         sizeof(agent->disk.store_id)) == 0;
-    if (same && agent->restores_ns <= sim_now() && found_out(agent, agent->copy->commit, false) &&
+    if (same && agent->restores_ns <= sim_now() && found_out(agent, agent->copy) &&
         sim_draw(4) == 0) {
         agent_restore_disk(agent);
     } else if (!same && sim_chance(faults->restore)) {
@@ -432,8 +431,8 @@ static void inject_copies(const struct faults *faults, struct sim_agent *agent)
 static bool may_mistake(const struct sim_agent *agent)
 {
     const struct message_voters *records[2];
-    bool lost = agent->disk.rejoin || voters_newest()->count == 1;
-    bool changing = false;
+    bool lost = agent->disk.rejoin;
+    bool changing = voters_newest()->count < 3;
     for (uint32_t i = voters_in_use(records); i > 0; i--) {
         const struct message_voters *record = records[i - 1];
         for (uint32_t k = 0; k < record->count; k++) {
@@ -461,7 +460,7 @@ static void inject_disks(const struct faults *faults)
         agent->starts_again--;
         agent_crash(agent, sim_draw(20) * SIM_MS);
     }
-    if (sim_chance(faults->lose) && found_out(agent, 0, true)) {
+    if (sim_chance(faults->lose) && found_out(agent, NULL)) {
         agent_lose_disk(agent);
     }
     /* Lets voters start over without need, and perhaps several at the same time. A voter that

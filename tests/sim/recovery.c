@@ -113,10 +113,6 @@ static void put_record(struct sim_agent *agent, const struct message_voters *bef
     struct message_voters *voters = &agent->disk.voters;
     memset(voters, 0, sizeof(*voters));
     memcpy(voters->cell_id, before->cell_id, sizeof(voters->cell_id));
-    if ((before->cell_id[0] | before->cell_id[1]) == 0) {
-        voters->cell_id[0] = sim_random();
-        voters->cell_id[1] = sim_random();
-    }
     voters->recoveries = generation;
     voters->number = message_voters_first(generation);
     voters->next_ballot_id = before->next_ballot_id;

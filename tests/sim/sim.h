@@ -454,6 +454,8 @@ void agent_free(struct sim_agent *agent);
 /* Returns whether the agent has a quorum core from its start, though it is no voter: its store has
  * voted, or has accepted a record (agent/run/record.c). */
 bool store_has_voted(const struct sim_agent *agent);
+/* Returns whether the store has anything that a voter's store has. */
+bool store_has_rows(const struct disk *disk);
 /* At the start of an agent whose voter was removed: empties its store, as agent/run/record.c
  * does. */
 void store_retire(struct sim_agent *agent);

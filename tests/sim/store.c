@@ -11,7 +11,7 @@
 /* ---- a voter that was removed ---- */
 
 /* Returns whether the store has anything that a voter's store has. */
-static bool has_voted(const struct disk *disk)
+bool store_has_rows(const struct disk *disk)
 {
     bool voted = false;
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
@@ -35,7 +35,7 @@ static bool has_accepted_record(const struct sim_agent *agent)
 
 bool store_has_voted(const struct sim_agent *agent)
 {
-    return has_voted(&agent->disk) || has_accepted_record(agent);
+    return store_has_rows(&agent->disk) || has_accepted_record(agent);
 }
 
 void store_retire(struct sim_agent *agent)
@@ -45,7 +45,7 @@ void store_retire(struct sim_agent *agent)
     bool just = record->act == MESSAGE_MEMBER_REMOVE &&
                 memcmp(&record->changed, &agent->name, sizeof(agent->name)) == 0;
     if (disk->voters.number == 0 || voters_has(record, agent) || (just && !record->complete) ||
-        has_accepted_record(agent) || !has_voted(disk)) {
+        has_accepted_record(agent) || !store_has_rows(disk)) {
         return;
     }
     sim_tell("host %u: its store is emptied, because its voter was removed", agent->index);

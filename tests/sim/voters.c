@@ -65,7 +65,7 @@ void voters_recovered(const struct message_voters *record)
  * file. A voter's store knows the voters with which it began. */
 const struct message_voters *voters_of(const struct sim_agent *agent)
 {
-    bool written = agent->written.count != 0 && !voters_voted_with(agent);
+    bool written = agent->written.count != 0 && !store_has_rows(&agent->disk);
     return agent->disk.voters.number != 0 ? &agent->disk.voters
            : written                      ? &agent->written
                                           : record_at(1);

@@ -321,7 +321,7 @@ static uint32_t voter_to_compare(struct quorum *quorum, uint32_t p)
     uint32_t first = (quorum->config->self + settling->unlike) % count;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t voter = (first + i) % count;
-        if ((settling->alike >> voter & 1) == 0 && voters_heartbeats_arrive(quorum, voter)) {
+        if ((settling->alike >> voter & 1) == 0 && voters_vote(quorum, voter)) {
             return voter;
         }
     }

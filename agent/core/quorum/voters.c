@@ -362,6 +362,12 @@ bool voters_heartbeats_arrive(const struct quorum *quorum, uint32_t voter)
             step_now_ns(quorum) - other->seen_ns <= quorum->voters->timeout_ns);
 }
 
+bool voters_vote(const struct quorum *quorum, uint32_t voter)
+{
+    return voter == quorum->config->self || (voters_heartbeats_arrive(quorum, voter) &&
+                                             quorum->voters->others[voter].votes);
+}
+
 /* The silence is measured up to the last step, so a stop of this process makes no voter missing. */
 static bool is_missing(const struct quorum *quorum, uint32_t voter)
 {

@@ -9,8 +9,9 @@
  * hears of it late or never. Another host asks for the lock in the new generation.
  *
  * Time and clocks are as in session.pml: the host's clock is slow, the voters' clocks are fast, and
- * each start of voter 0 has its own clock. Renewals and answers are as there: any may come late. An
- * answer names the generation of its voter, and the host counts only answers of its own.
+ * each start of voter 0 has its own clock. A renewal goes to all voters, and may reach each of them
+ * at any later time. Its answer arrives at once, because a later answer makes no lease longer. The
+ * host counts only answers to renewals of the generation by which it goes.
  *
  * Promised, in every state:
  *   p1  the other host gets the lock only when the first one's lease has ended, and the lock-delay
@@ -28,7 +29,7 @@
  */
 #define V 3
 #ifndef TMAX
-#define TMAX 9
+#define TMAX 8
 #endif
 #define HOST_LEASE 2 /* the ttl is three ticks, counted short by the host */
 #define LONG_TTL 4   /* and long by a voter */
@@ -59,16 +60,13 @@ bit votes;     /* voter 0 votes in the new generation */
 bit back;      /* voter 1 is back with its old store */
 bit told;      /* voter 1 has heard of the recovery */
 
-/* Tokens of before are 1 to 3, in steps of one range; those of the new generation begin at 4. */
+/* Tokens of before are 1 and 2; those of the new generation begin at 4. */
 byte handed = 1; /* the highest that a voter handed out */
 byte stored = 1; /* the highest that voter 0 knows */
 
-/* Renewals of the host and their answers, as in session.pml, and the generation of the answer. */
-byte renewal[V];
-byte renewal_of[V]; /* the host's generation then */
-byte answer[V];
-byte answer_of[V];
-byte extended[V];
+byte sent;    /* the host's clock + 1 when it sent its last renewal; 0: none */
+byte sent_of; /* the host's generation then */
+byte extended[V]; /* as in session.pml */
 byte deadline;
 byte renewals;
 
@@ -98,9 +96,9 @@ bit granted;    /* the other host has the lock */
 
 /* ---- The session ---- */
 
-#define RENEW(v)                                                                                   \
-    :: d_step { renewals < 3 && !ended ->                                                          \
-            renewals++; renewal[v] = host_clock + 1; renewal_of[v] = knows }
+#define RENEW /* to all voters: it may reach each of them at any later time, until the next one */  \
+    :: d_step { renewals < 2 && !ended ->                                                          \
+            renewals++; sent = host_clock + 1; sent_of = knows }
 
 #ifdef BREAK_R0_LOST_MAJORITY_RUNS
 #define RUNS_OLD(v) (stage == 0 || stage == 2 && (v) >= 1)
@@ -109,15 +107,10 @@ bit granted;    /* the other host has the lock */
 #endif
 #ifdef BREAK_R38_ACKNOWLEDGES_OLD
 #define RUNS_NEW(v) ((v) == 0 && votes)
-#define ANSWERS(v) (RUNS_OLD(v) && renewal_of[v] == 0 || RUNS_NEW(v))
-#define GENERATION_OF_ANSWER(v) renewal_of[v]
 #else
-#define ANSWERS(v) (RUNS_OLD(v) && renewal_of[v] == 0 || (v) == 0 && votes && renewal_of[v] == 1)
-#define GENERATION_OF_ANSWER(v) renewal_of[v]
+#define RUNS_NEW(v) ((v) == 0 && votes && sent_of == 1)
 #endif
-#define RENEWED(v)                                                                                 \
-    :: d_step { renewal[v] > 0 && ANSWERS(v) ->                                                    \
-            answer[v] = renewal[v]; answer_of[v] = GENERATION_OF_ANSWER(v); renewal[v] = 0 }
+#define ANSWERS(v) (RUNS_OLD(v) && sent_of == 0 || RUNS_NEW(v))
 
 #define AS_LATE(i) ((extended[0] >= extended[i]) + (extended[1] >= extended[i]) + \
                     (extended[2] >= extended[i]))
@@ -129,14 +122,10 @@ bit granted;    /* the other host has the lock */
         deadline = extended[i] - 1 + HOST_LEASE                                                    \
     :: else                                                                                        \
     fi
-#define ACKED(v)                                                                                   \
-    :: d_step { answer[v] > 0 && !ended ->                                                         \
-            if                                                                                     \
-            :: answer_of[v] == knows && answer[v] > extended[v] -> extended[v] = answer[v]         \
-            :: else                                                                                \
-            fi;                                                                                    \
+#define RENEWED(v) /* the renewal arrives, and the answer */                                       \
+    :: d_step { !ended && sent > extended[v] && sent_of == knows && ANSWERS(v) ->                  \
+            extended[v] = sent;                                                                    \
             COUNT(0); COUNT(1); COUNT(2);                                                          \
-            answer[v] = 0; answer_of[v] = 0;                                                       \
             SEE_END;                                                                               \
             CHECK }
 
@@ -147,7 +136,7 @@ bit granted;    /* the other host has the lock */
 #endif
 #define HEARS /* the host hears of the recovery; what it counted before counts no more */          \
     :: d_step { stage == 2 && knows == 0 ->                                                        \
-            knows = 1; END_SESSION extended[0] = 0; extended[1] = 0; extended[2] = 0; SEE_END }
+            knows = 1; sent = 0; END_SESSION extended[0] = 0; extended[1] = 0; extended[2] = 0; SEE_END }
 
 /* ---- The loss and the recovery ---- */
 
@@ -157,7 +146,7 @@ bit granted;    /* the other host has the lock */
 #define HANDS_ON (stage == 0)
 #endif
 #define HAND /* a majority hands out the next range of tokens; voter 0 may not see it */           \
-    :: d_step { HANDS_ON && handed < 3 -> handed++ }                                               \
+    :: d_step { HANDS_ON && handed < 2 -> handed++ }                                               \
     :: d_step { stage == 0 && stored < handed -> stored = handed }
 
 #ifdef BREAK_R39_GOES_ON
@@ -186,8 +175,6 @@ bit granted;    /* the other host has the lock */
             assert(over != 0 && now >= over - 1 + DELAY); /* p1 */                                 \
             CHECK }
 
-#define VOTER(v) RENEW(v) RENEWED(v) ACKED(v)
-
 active proctype world()
 {
     d_step {
@@ -198,6 +185,6 @@ active proctype world()
     if :: phase = 0 :: phase = 1 :: phase = 2 fi;
     do
     TIME HAND LOSE RECOVER RESTART VOTE COME_BACK HEAR_BACK HEARS GRANT
-    VOTER(0) VOTER(1) VOTER(2)
+    RENEW RENEWED(0) RENEWED(1) RENEWED(2)
     od
 }
