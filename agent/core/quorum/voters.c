@@ -364,8 +364,9 @@ bool voters_heartbeats_arrive(const struct quorum *quorum, uint32_t voter)
 
 bool voters_vote(const struct quorum *quorum, uint32_t voter)
 {
-    return voter == quorum->config->self || (voters_heartbeats_arrive(quorum, voter) &&
-                                             quorum->voters->others[voter].votes);
+    const struct other_voter *other = &quorum->voters->others[voter];
+    return voter == quorum->config->self ||
+           (voters_heartbeats_arrive(quorum, voter) && (other->number == 0 || other->votes));
 }
 
 /* The silence is measured up to the last step, so a stop of this process makes no voter missing. */
