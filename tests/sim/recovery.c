@@ -154,10 +154,17 @@ static void make_store(struct sim_agent *agent)
 
 /* ---- What the operator does ---- */
 
-/* Returns whether the operator may choose that agent's store. */
+/* Returns whether the operator may choose that agent's store. It is a voter of every record in use,
+ * so that it does not learn that it was removed before the operator comes. */
 static bool may_survive(const struct sim_agent *agent)
 {
     const struct message_voters *record = voters_of(agent);
+    const struct message_voters *records[2];
+    for (uint32_t i = voters_in_use(records); i > 0; i--) {
+        if (!voters_has(records[i - 1], agent)) {
+            return false;
+        }
+    }
     return voters_has(record, agent) && record->count > 1 && record->recoveries == plan.generation &&
            voters_voted_with(agent) && agent->store == STORE_GOOD && !agent->disk.rejoin &&
            agent->rejoins_ns == 0 && agent->undoes_ns == 0;

@@ -732,6 +732,7 @@ enum breaking {
     BREAK_CHANGE_ACCEPTED, /* a record counts when it is accepted */
     BREAK_CHANGE_OVER,     /* a proposer replaces a record that was accepted */
     BREAK_CHANGE_DURABLE,  /* the record by which a voter goes may not reach its disk */
+    BREAK_CHANGE_TOLD,     /* a vote for a record is sent before it is durable */
     BREAK_NUMBERS,         /* votes of different records are counted together */
     BREAK_BALLOT_KEPT,     /* ballots go on when the record changes */
     BREAK_REMOVED_VOTES,   /* the store of a removed voter, or of a learner, votes */

@@ -1,8 +1,8 @@
 /*
  * Invariants of messages and disks. They are checked from outside, because the simulator sees both.
  *
- *   told       When a voter reported a promise or an accepted value (PROMISE, ACCEPTED), its disk
- *              had that value. The disk has it at every later start, except if the store was lost
+ *   told       When a voter reported a promise or an accepted value (PROMISE, ACCEPTED, and the same
+ *              of a record of voters), its disk had that value. The disk has it at every later start, except if the store was lost
  *              or replaced.
  *   its commit A vote's header names a commit that has what the vote relies on. By the commit's
  *              number the other voters recognise a voter that comes back with an older copy of its
@@ -198,6 +198,22 @@ static void sent_accepted(const struct sim_agent *from, const struct message *me
     check_commit(from, message, seen.register_commit[from->index][lock]);
     struct message_order *told = &seen.told_accepted[from->index][lock];
     *told = message_order_before(*told, accepted->order) ? accepted->order : *told;
+}
+
+/* The same for the register of the next record of voters. */
+static void sent_change(const struct sim_agent *from, const struct message *message)
+{
+    const struct message_change *answer = &message->as.change;
+    const struct quorum_change *row = &from->disk.change;
+    bool accepted = message->kind == MESSAGE_CHANGE_ACCEPTED;
+    uint64_t has = accepted ? row->accepted : row->promised;
+    bool decided = voters_of(from)->number >= answer->number;
+    if (answer->higher == 0 && !decided &&
+        (row->number != answer->number || has < answer->ballot)) {
+        sim_fail("voter %u tells that it %s the record of number %u at %llx before that is durable",
+                 from->index, accepted ? "accepted" : "promised", answer->number,
+                 (unsigned long long)answer->ballot);
+    }
 }
 
 /* ---- chosen values ---- */
@@ -558,6 +574,10 @@ void watch_sent(const struct sim_agent *from, uint32_t to, const struct message 
         break;
     case MESSAGE_ACCEPTED:
         sent_accepted(from, message);
+        break;
+    case MESSAGE_CHANGE_PROMISE:
+    case MESSAGE_CHANGE_ACCEPTED:
+        sent_change(from, message);
         break;
     case MESSAGE_GRANT:
     case MESSAGE_AMENDED:

@@ -648,6 +648,26 @@ static void start_over(uint32_t node)
     rig_start(rig, node);
 }
 
+/* An acceptor's row stands before its answer, so the answer waits for the row. */
+START_TEST(a_vote_for_a_record_waits_for_the_disk)
+{
+    begin(3, 18);
+    struct message accept = rig_message(rig, 2, MESSAGE_CHANGE_ACCEPT);
+    accept.as.change.number = 2;
+    accept.as.change.ballot = UINT64_C(900) << 16 | 3;
+    accept.as.change.voters = rig_next(rig, 2, MESSAGE_MEMBER_MOVE, 2);
+    rig_give(rig, 0, &accept);
+    uint32_t at = 0;
+    const struct actions *actions = &rig->nodes[0].actions;
+    while (at < actions->count && actions->items[at].kind != ACTION_PERSIST_CHANGE) {
+        ck_assert(actions->items[at].kind != ACTION_SEND ||
+                  actions->items[at].as.send.message.kind != MESSAGE_CHANGE_ACCEPTED);
+        at++;
+    }
+    ck_assert_uint_lt(at, actions->count);
+}
+END_TEST
+
 /* Two voters have accepted a record, so it is chosen, but nobody knows that yet. One of them loses
  * its store. When it has started over, it still knows the record, and lets no lower ballot replace
  * it. */
@@ -858,6 +878,7 @@ int main(void)
     tcase_add_test(tests, older_agents_are_in_the_way);
     tcase_add_test(tests, rivals);
     tcase_add_test(tests, a_record_that_was_read_goes_on);
+    tcase_add_test(tests, a_vote_for_a_record_waits_for_the_disk);
     tcase_add_test(tests, who_starts_over_keeps_the_next_record);
     tcase_add_loop_test(tests, even_numbers_start_over, 1, 3);
     tcase_add_test(tests, no_store_starts_over_while_the_voters_change);

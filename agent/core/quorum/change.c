@@ -183,18 +183,18 @@ void change_accept(struct quorum *quorum, const struct message *message)
         return;
     }
     struct quorum_change *row = row_of_next(quorum);
-    struct message_change *out = answer(quorum, voter, MESSAGE_CHANGE_ACCEPTED, asked);
-    if (asked->ballot < row->promised) {
-        out->higher = row->promised;
-        return;
+    bool accepts = asked->ballot >= row->promised;
+    if (accepts) {
+        ballots_note(quorum, asked->ballot);
     }
-    ballots_note(quorum, asked->ballot);
-    if (asked->ballot != row->accepted) {
+    if (accepts && asked->ballot != row->accepted) {
         row->promised = asked->ballot;
         row->accepted = asked->ballot;
         message_voters_copy(&row->voters, &asked->voters);
-        persist(quorum);
+        persist(quorum); /* before the answer, which waits for it */
     }
+    struct message_change *out = answer(quorum, voter, MESSAGE_CHANGE_ACCEPTED, asked);
+    out->higher = accepts ? 0 : row->promised;
 }
 
 /* A store that starts over takes over the newest record that the others have accepted, because the
