@@ -104,6 +104,14 @@ uint64_t message_voters_digest(const struct message_voters *voters)
     return hash;
 }
 
+bool message_voters_same_cell(const struct message_voters *a, const struct message_voters *b)
+{
+    bool unknown = (a->cell_id[0] | a->cell_id[1]) == 0;
+    bool recovered = b->recoveries > a->recoveries && (b->cell_id[0] | b->cell_id[1]) == 0;
+    return unknown || recovered ||
+           (a->cell_id[0] == b->cell_id[0] && a->cell_id[1] == b->cell_id[1]);
+}
+
 void message_voters_copy(struct message_voters *to, const struct message_voters *from)
 {
     size_t used = offsetof(struct message_voters, of) + from->count * sizeof(from->of[0]);

@@ -239,12 +239,9 @@ static void note_conflict(struct driver *driver, const struct message *message)
  * that was added, the quorum core says so. */
 static void learn_record(struct driver *driver, const struct message_voters *told)
 {
-    static const uint64_t no_id[2];
     const struct message_voters *here = &driver->record;
-    bool other_cell = memcmp(here->cell_id, no_id, sizeof(no_id)) != 0 &&
-                      memcmp(here->cell_id, told->cell_id, sizeof(no_id)) != 0;
     bool completes = told->number == here->number && told->complete && !here->complete;
-    if (other_cell || here->number == 0 || (!is_newer(driver, told) && !completes)) {
+    if (!message_voters_same_cell(here, told) || here->number == 0 || (!is_newer(driver, told) && !completes)) {
         return;
     }
     struct action *action = &driver->quorum_actions.items[driver->quorum_actions.count++];

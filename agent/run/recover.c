@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "fail.h"
-#include "io/clock.h"
 #include "run/record.h"
 #include "run/start.h"
 
@@ -157,10 +156,6 @@ static int plan(struct agent *agent, const struct store_survey *survey,
     }
     voters->cell_id[0] = record->cell_id[0];
     voters->cell_id[1] = record->cell_id[1];
-    if ((record->cell_id[0] | record->cell_id[1]) == 0) {
-        voters->cell_id[0] = clock_random();
-        voters->cell_id[1] = clock_random();
-    }
     voters->recoveries = (uint32_t)generation + 1;
     voters->number = message_voters_first(voters->recoveries);
     voters->next_ballot_id = record->next_ballot_id;

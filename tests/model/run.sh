@@ -1,7 +1,7 @@
 #!/bin/bash
 # Checks the models with spin: of the lock word (lockword.pml), and of the cell: a session's end
-# (cell/session.pml), one lock's register (cell/grants.pml), and changes of the voters
-# (cell/members_*.pml).
+# (cell/session.pml), one lock's register (cell/grants.pml), changes of the voters
+# (cell/members_*.pml), and a recovery (cell/recovery.pml).
 #
 #   run.sh check NAME    checks that the configuration NAME (below) keeps every promise
 #   run.sh mutant NAME   checks that spin finds the broken rule of mutants/NAME
@@ -54,6 +54,10 @@ members-same-id|   | cell/members_lock.pml -DSAME_ID=2 -DNUMBERS=132
 members-session|  | cell/members_session.pml
 members-five   |  | cell/members_session.pml -DTMAX=3 -DPHASE=0 -DFIVE
 members-five-deep|deep| cell/members_session.pml -DFIVE
+members-again  |  | cell/members_lock.pml -DAGAIN
+members-emptied|  | cell/members_lock.pml -DAGAIN -DEMPTIED
+members-again-session| | cell/members_session.pml -DAGAIN
+recovery       |  | cell/recovery.pml
 LIST
 }
 

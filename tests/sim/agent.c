@@ -236,6 +236,7 @@ static void quorum_config_of(const struct sim_agent *agent, struct quorum_config
                                      .self = self < record->count ? self : QUORUM_NO_VOTER,
                                      .name = agent->name,
                                      .rejoin = agent->disk.rejoin,
+                                     .recovery_wait_ns = agent->disk.recovery_wait_ns,
                                      .session_ttl_ns = SIM_TTL_NS,
                                      .grace_ns = SIM_GRACE_NS,
                                      .max_drift_percent = SIM_DRIFT_PERCENT};
@@ -245,6 +246,10 @@ static void quorum_config_of(const struct sim_agent *agent, struct quorum_config
     (void)ignored;
     for (uint32_t i = 0; i < record->count; i++) {
         config->voters[i] = record->of[i].name;
+    }
+    const struct message_voters *written = voters_written(agent);
+    for (uint32_t i = 0; i < written->count; i++) {
+        config->trusted[config->trusted_count++] = written->of[i].name;
     }
 }
 
@@ -264,7 +269,7 @@ static void quorum_make(struct sim_agent *agent, struct message_rules *rules,
     quorum_config_of(agent, &config);
     quorum_rules(&config, rules);
     agent->quorum = NULL;
-    if (config.self != QUORUM_NO_VOTER || voters_voted_with(agent)) {
+    if (config.self != QUORUM_NO_VOTER || store_has_voted(agent)) {
         core_make(agent, &config);
         quorum_header(agent->quorum, MESSAGE_RENEW, header);
         return;
@@ -352,6 +357,8 @@ static void driver_make(struct sim_agent *agent, const struct message_rules *rul
                                    .self = agent->name,
                                    .voter_count = voters_of(agent)->count,
                                    .record = *voters_of(agent),
+                                   .record_unsure = agent->disk.voters.number == 0 &&
+                                                    !voters_has(voters_of(agent), agent),
                                    .rules = *rules,
                                    .operations = {.act = operation_act,
                                                   .send = operation_send,
@@ -372,6 +379,10 @@ static void driver_make(struct sim_agent *agent, const struct message_rules *rul
     memcpy(config.store_id, agent->disk.store_id, sizeof(config.store_id));
     for (uint32_t i = 0; i < voters_of(agent)->count; i++) {
         config.voters[i] = voters_of(agent)->of[i].name;
+    }
+    const struct message_voters *written = voters_written(agent);
+    for (uint32_t i = 0; i < written->count; i++) {
+        config.written[config.written_count++] = written->of[i].name;
     }
     HF_CHECK(agent->driver == NULL);
     agent->driver = driver_create(&config);
@@ -428,6 +439,17 @@ static void leave_rows(struct sim_agent *agent)
     }
 }
 
+/* Dials the voters of its record, and those of its configuration, which may know a newer record. */
+static void dial(const struct sim_agent *agent, const struct message_voters *record)
+{
+    for (uint32_t i = 0; i < record->count; i++) {
+        uint32_t other = agent_of_name(&record->of[i].name);
+        if (other != agent->index) {
+            net_dial(agent->index, other);
+        }
+    }
+}
+
 static void agent_begin(struct sim_agent *agent)
 {
     struct message_rules rules;
@@ -437,6 +459,7 @@ static void agent_begin(struct sim_agent *agent)
                    agent->region_count > 0 &&
                    agent->regions[agent->region_count - 1].memory != NULL &&
                    agent->regions[agent->region_count - 1].store == agent->disk.store_id[0];
+    store_retire(agent);
     watch_starts(agent);
     agent->names = names_init(keep(&agent->names_memory, &agent->names_bytes, names_size(NAMES)),
                               NAMES, sim_random());
@@ -454,12 +477,8 @@ static void agent_begin(struct sim_agent *agent)
     gossip_make(agent);
     host_load(agent);
     driver_make(agent, &rules);
-    for (uint32_t i = 0; i < voters_of(agent)->count; i++) {
-        uint32_t other = agent_of_name(&voters_of(agent)->of[i].name);
-        if (other != agent->index) {
-            net_dial(agent->index, other);
-        }
-    }
+    dial(agent, voters_of(agent));
+    dial(agent, voters_written(agent));
     driver_start(agent->driver, agent->disk.epoch, adopted);
 }
 
@@ -728,119 +747,7 @@ void agent_reboot(struct sim_agent *agent, int64_t down_ns)
     }
 }
 
-/* ---- a disk that is lost, or replaced by an old copy ---- */
-
-static void wrong_store(struct sim_agent *agent)
-{
-    agent->store = STORE_WRONG;
-    agent->rejoins_ns = sim_now() + (500 + sim_draw(3000)) * SIM_MS;
-    watch_forgot(agent);
-}
-
-/* Replaces the store by an empty one. The agent also loses its epoch, which is in the state
- * directory. */
-void agent_lose_disk(struct sim_agent *agent)
-{
-    agent_crash(agent, sim_draw(200) * SIM_MS);
-    sim_tell("host %u loses its disk", agent->index);
-    disk_new(agent);
-    agent->lease_file.valid = false;
-    memset(agent->records, 0, sizeof(agent->records));
-    wrong_store(agent);
-}
-
-/* Commits the undoing of a start-over (agent/io/store/replace.c). */
-static void put_back(struct sim_agent *agent)
-{
-    struct quorum_seen *own = &agent->disk.seen[agent->index];
-    if (own->commit == 0 && agent->disk.commit != 0) {
-        own->voter = agent->name;
-        own->commit = agent->disk.commit;
-        memcpy(own->store_id, agent->disk.store_id, sizeof(own->store_id));
-    }
-    agent->disk.commit++;
-}
-
-void agent_restore_disk(struct sim_agent *agent)
-{
-    agent_crash(agent, sim_draw(200) * SIM_MS);
-    sim_tell("host %u comes back with an old copy of its disk: commit %llu, it was %llu",
-             agent->index, (unsigned long long)agent->copy->commit,
-             (unsigned long long)agent->disk.commit);
-    agent->disk = *agent->copy;
-    agent->lease_file.valid = false; /* the lease ends before any operator has restored a copy */
-    memset(agent->records, 0, sizeof(agent->records));
-    agent->copied = false;
-    /* Before the agent runs, the operator may start the store over and undo that, several times.
-     * Each undoing is a commit. */
-    for (uint32_t i = world.faults.mistake != 0 ? sim_draw(40) : 0; i > 0; i--) {
-        put_back(agent);
-    }
-    agent->starts_again = sim_draw(2) == 0 ? 0 : sim_draw(12);
-    wrong_store(agent);
-}
-
-void agent_rejoin(struct sim_agent *agent)
-{
-    struct message_voters record = agent->disk.voters;
-    uint32_t epoch = agent->disk.epoch;
-    agent_crash(agent, sim_draw(20) * SIM_MS);
-    sim_tell("host %u is told to start over", agent->index);
-    disk_new(agent);
-    agent->disk.voters = record;
-    agent->disk.epoch = epoch;
-    agent->disk.rejoin = true;
-    agent->store = STORE_GOOD;
-    agent->starts_again = 0;
-    agent->rejoins_ns = 0;
-}
-
-void agent_new_store(struct sim_agent *agent)
-{
-    struct message_voters record = *voters_of(agent);
-    uint32_t epoch = agent->disk.epoch;
-    agent_crash(agent, 2 * SIM_TTL_NS); /* no lease of before is left when it starts again */
-    sim_tell("host %u gets a new store", agent->index);
-    disk_new(agent);
-    agent->disk.epoch = epoch;
-    agent->disk.voters = record;
-    agent->lease_file.valid = false;
-    memset(agent->records, 0, sizeof(agent->records));
-    watch_forgot(agent);
-}
-
-void agent_rejoin_by_mistake(struct sim_agent *agent)
-{
-    if (agent->old == NULL) {
-        agent->old = malloc(sizeof(*agent->old));
-        HF_CHECK(agent->old != NULL);
-    }
-    *agent->old = agent->disk;
-    agent->old_store = agent->store;
-    watch_forgot(agent);
-    agent_rejoin(agent);
-    agent->undoes_ns = sim_now() + (sim_draw(2) == 0 ? 0 : sim_draw(4000)) * SIM_MS;
-}
-
-void agent_undo_rejoin(struct sim_agent *agent)
-{
-    uint32_t epoch = agent->disk.epoch;
-    agent->undoes_ns = 0;
-    if (!agent->disk.rejoin || agent->disk.members[agent->index].member.generation != 0) {
-        sim_tell("host %u cannot have its store back: others may know of the new one",
-                 agent->index);
-        return;
-    }
-    agent_crash(agent, sim_draw(20) * SIM_MS);
-    sim_tell("host %u has its store back", agent->index);
-    agent->disk = *agent->old;
-    agent->disk.epoch = 1 + (epoch > agent->disk.epoch ? epoch : agent->disk.epoch);
-    put_back(agent);
-    agent->store = agent->old_store;
-    if (agent->store == STORE_WRONG) {
-        wrong_store(agent);
-    }
-}
+/* ---- the end of a run ---- */
 
 void agent_free(struct sim_agent *agent)
 {

@@ -17,7 +17,11 @@ const char *const break_names[] = {
     "old-store",  "lapse",      "mark",    "ack",          "lease",     "version",    "death-delay",
     "floor",      "order",      "waited",  "queue",        "fresh",     "opened",     "place",
     "hand-overs", "notes",      "resign",  "successor",    "downgrade", "late-share", "barred",
-    "anew",       "sound",      "in-use",  "one-owner",    NULL};
+    "anew",       "sound",      "in-use",  "one-owner",
+    "change-step", "change-ids", "change-early", "change-majority", "change-accepted",
+    "change-over", "change-durable", "change-told", "numbers", "ballot-kept", "removed-votes", "complete-ttl",
+    "complete-settled", "complete-marks", "rejoin-one", "rejoin-change", "again",
+    "recovery-floor", "recovery-wait", "recovery-session", NULL};
 
 bool breaks_choose(const char *name)
 {
@@ -61,10 +65,14 @@ enum hfi_outcome hfi_release(const struct hfi_actor *actor, uint32_t slot, uint6
     return real_hfi_release(actor, slot, token);
 }
 
-/* TOLD_FIRST, OWN_VOTE: votes are sent, or counted, before they are durable. */
+/* TOLD_FIRST, CHANGE_TOLD, OWN_VOTE: votes are sent, or counted, before they are durable. */
 bool sim_waits_for_disk(enum message_kind kind, bool own)
 {
     bool vote = kind == MESSAGE_ACCEPTED || kind == MESSAGE_PROMISE;
+    bool change = kind == MESSAGE_CHANGE_ACCEPTED || kind == MESSAGE_CHANGE_PROMISE;
+    if (change && !own && broken == BREAK_CHANGE_TOLD) {
+        return false;
+    }
     if (vote && broken == (own ? BREAK_OWN_VOTE : BREAK_TOLD_FIRST)) {
         return false;
     }

@@ -78,8 +78,9 @@ static void write_checkpoint(struct disk *disk, const struct quorum_checkpoint *
     at->floor = broken == BREAK_FLOOR ? 0 : at->floor;
 }
 
-static void write_action(struct disk *disk, const struct action *action)
+static void write_action(struct sim_agent *agent, const struct action *action)
 {
+    struct disk *disk = &agent->disk;
     uint32_t lock = 0;
     uint32_t voter = 0;
     switch (action->kind) {
@@ -123,7 +124,10 @@ static void write_action(struct disk *disk, const struct action *action)
         if (action->as.voters.number < disk->voters.number) {
             sim_fail("the number of a record of voters falls");
         }
-        disk->voters = action->as.voters;
+        if (broken != BREAK_CHANGE_DURABLE || sim_draw(2) == 0) {
+            disk->voters = action->as.voters;
+        }
+        recovery_follow(agent);
         break;
     case ACTION_PERSIST_CHANGE:
         if (action->as.change.number < disk->change.number ||
@@ -133,7 +137,9 @@ static void write_action(struct disk *disk, const struct action *action)
         }
         disk->change = action->as.change;
         break;
-    case ACTION_PERSIST_RECOVERED: /* no cell is recovered here */
+    case ACTION_PERSIST_RECOVERED:
+        disk->recovery_wait_ns = 0;
+        break;
     case ACTION_VOTERS:
     case ACTION_SEEK:
     case ACTION_LOG:
@@ -159,7 +165,7 @@ void disk_apply(struct sim_agent *agent, const struct driver_batch *batch)
     while ((record = driver_batch_next(batch, &at)) != NULL) {
         switch (record->kind) {
         case DRIVER_ACTION:
-            write_action(disk, &record->as.action);
+            write_action(agent, &record->as.action);
             watch_durable(agent, &record->as.action);
             break;
         case DRIVER_SLOT:

@@ -38,7 +38,7 @@ static const struct fault table[] = {
     FLAG(barging),   FLAG(limits),     FLAG(no_delay),  FLAG(timeouts), FLAG(high_tokens),
     FLAG(rest),      FLAG(long_delay), FLAG(older),     FLAG(rolling),  FLAG(starved),
     FLAG(orderly),   CHANCE(mistake),  CHANCE(spoil),   FLAG(wide),     CHANCE(held),
-    FLAG(tries),     CHANCE(breaks),   CHANCE(change),
+    FLAG(tries),     CHANCE(breaks),   CHANCE(change),  CHANCE(recover),
 };
 enum { FAULTS = sizeof(table) / sizeof(table[0]) };
 _Static_assert(FAULTS <= 64, "a bit for each fault");
@@ -51,13 +51,15 @@ const char *fault_name(uint32_t index)
 /* Turns a fault off, or makes it frequent. */
 static void overrule(struct faults *faults, const struct fault *fault, bool on)
 {
-    enum { OFTEN = 200, CHANGE_OFTEN = 20 }; /* most requests for a change are refused */
+    /* most requests for a change are refused */
+    enum { OFTEN = 200, CHANGE_OFTEN = 20, RECOVER_OFTEN = 5000 };
     char *at = (char *)faults + fault->offset;
     if (fault->flag) {
         *(bool *)at = on;
     } else {
         bool change = fault->offset == offsetof(struct faults, change);
-        *(uint32_t *)(void *)at = !on ? 0 : change ? CHANGE_OFTEN : OFTEN;
+        bool recover = fault->offset == offsetof(struct faults, recover);
+        *(uint32_t *)(void *)at = !on ? 0 : change ? CHANGE_OFTEN : recover ? RECOVER_OFTEN : OFTEN;
     }
 }
 
@@ -193,10 +195,8 @@ void faults_draw(void)
             overrule(faults, &table[i], (world.run.off >> i & 1) == 0);
         }
     }
-    if (faults->change != 0) {
-        /* faults of disks, and older agents, keep the voters from being changed */
-        faults->restore = faults->lose = faults->mistake = 0;
-        faults->older = false;
+    if (faults->change != 0 || faults->recover != 0) {
+        faults->older = false; /* older agents keep the voters from being changed */
     }
 }
 
@@ -207,7 +207,7 @@ static int64_t draw_ns(int64_t limit_ns)
     return (int64_t)(sim_random() % (uint64_t)limit_ns);
 }
 
-static void kill_all_of(const struct sim_agent *agent)
+void faults_kill_all_of(const struct sim_agent *agent)
 {
     for (uint32_t i = 0; i < world.process_count; i++) {
         if (world.processes[i].agent == agent) {
@@ -221,7 +221,7 @@ static void crash_all(int64_t most_ns)
     bool reboot = sim_draw(2) == 0;
     for (uint32_t i = 0; i < world.agent_count; i++) {
         if (reboot) {
-            kill_all_of(&world.agents[i]);
+            faults_kill_all_of(&world.agents[i]);
             agent_reboot(&world.agents[i], draw_ns(most_ns));
         } else {
             agent_crash(&world.agents[i], draw_ns(most_ns));
@@ -285,7 +285,7 @@ static void inject_agents(const struct faults *faults)
         suspend(agent, draw_ns(faults->stop_ns_max));
     }
     if (sim_chance(faults->reboot)) {
-        kill_all_of(agent);
+        faults_kill_all_of(agent);
         agent_reboot(agent, sim_draw(200) * SIM_MS);
     }
     if (sim_chance(faults->crash_all)) {
@@ -333,30 +333,77 @@ int64_t faults_starve(void)
 
 /* ---- disks that are lost or replaced by old copies ---- */
 
-/* Returns whether the cell would certainly notice that the voter lost its store, or got an old copy
- * whose last commit is `commit`. At its start the voter asks the other voters. The cell notices the
- * fault if each possible majority of answers has one from a voter whose disk knows the real store.
- * An old copy of a store that fewer voters know may pass for the real store. The protocol cannot
- * prevent that (DECISIONS.md), so the simulator does not do it. Returns false if any voter already
- * has such a fault, because the protocol does not promise to survive two at a time. */
-static bool found_out(const struct sim_agent *agent, uint64_t commit, bool lost)
+/* Returns whether that voter has what keeps another one from losing its store. */
+static bool is_lost(const struct sim_agent *agent)
+{
+    return agent->store != STORE_GOOD || agent->disk.rejoin || agent->rejoins_ns != 0 ||
+           (agent->undoes_ns != 0 && agent->old_store != STORE_GOOD);
+}
+
+/*
+ * Returns whether the cell tolerates that a voter's store is lost now. It does not if another one
+ * is lost, because the protocol does not promise to survive two at a time. Nor does a cell of one
+ * or two voters, or one that becomes such a cell: there the other voter may neither be restarted
+ * nor be needed for a change (docs/PROTOCOL.md, rule 26). A record may have been chosen as soon as
+ * one voter has accepted it.
+ */
+static bool tolerates_loss(void)
+{
+    const struct message_voters *records[2];
+    uint32_t count = voters_in_use(records);
+    bool few = false;
+    for (uint32_t i = 0; i < count; i++) {
+        few = few || records[i]->count < 3;
+        for (uint32_t k = 0; k < records[i]->count; k++) {
+            const struct sim_agent *agent = voters_agent(records[i], k);
+            const struct quorum_change *row = &agent->disk.change;
+            bool next = row->accepted != 0 && row->number == voters_newest()->number + 1;
+            few = few || (next && row->voters.count < 3);
+            if (is_lost(agent)) {
+                return false;
+            }
+        }
+    }
+    return !few;
+}
+
+/* Returns whether enough other voters of the record know that the agent's real store is newer than
+ * `copy`, or if it is lost (copy NULL), know the store: each possible majority of answers has one.
+ * Votes under the copy's own record (left: true) are refused by those that go by a newer one. */
+static bool are_knowing(const struct message_voters *record, const struct sim_agent *agent,
+                        const struct disk *copy, bool left)
 {
     uint32_t knowing = 0;
-    for (uint32_t i = 0; i < world.voters; i++) {
-        const struct sim_agent *other = &world.agents[i];
-        if (other->store != STORE_GOOD || other->disk.rejoin || other->rejoins_ns != 0) {
-            return false;
-        }
+    uint32_t asked = record->count / 2; /* the number of answers that the voter needs for a
+                                         * majority with itself */
+    for (uint32_t i = 0; i < record->count; i++) {
+        const struct sim_agent *other = voters_agent(record, i);
         const struct message_member *member = &other->disk.members[agent->index].member;
         const struct quorum_seen *seen = &other->disk.seen[agent->index];
         bool listed = memcmp(member->store_id, agent->disk.store_id, sizeof(member->store_id)) == 0;
         bool newer = memcmp(seen->store_id, agent->disk.store_id, sizeof(seen->store_id)) == 0 &&
-                     seen->commit > commit;
-        knowing += other != agent && listed && (lost || newer);
+                     copy != NULL && seen->commit > copy->commit;
+        newer = newer || (left && other->disk.voters.number > copy->voters.number);
+        knowing += other != agent && ((listed && copy == NULL) || newer);
     }
-    uint32_t asked = world.voters / 2; /* the number of answers that the voter needs for a majority
-                                        * with itself */
-    return knowing >= world.voters - asked;
+    return record->count > 1 && knowing >= record->count - asked;
+}
+
+/* Returns whether the cell would certainly notice that the voter lost its store (copy NULL), or got
+ * an old copy of it. At its start the voter asks the other voters, those of the copy's record. An
+ * old copy of a store that fewer voters know may pass for the real store, and so does one of a
+ * voter that was alone when it was made. The protocol cannot prevent that (DECISIONS.md), so the
+ * simulator does not do it. Returns false too if the cell does not tolerate a loss now. */
+static bool found_out(const struct sim_agent *agent, const struct disk *copy)
+{
+    const struct message_voters *records[2];
+    bool found = voters_is_used(agent) && tolerates_loss();
+    for (uint32_t i = voters_in_use(records); i > 0; i--) {
+        found = found && (!voters_has(records[i - 1], agent) ||
+                          are_knowing(records[i - 1], agent, copy, false));
+    }
+    return found && (copy == NULL ||
+                     are_knowing(voters_numbered(copy->voters.number), agent, copy, true));
 }
 
 /* Keeps a copy of a disk. Later it replaces the disk by that copy, but only if the cell would
@@ -365,7 +412,7 @@ static void inject_copies(const struct faults *faults, struct sim_agent *agent)
 {
     bool same = agent->copied && memcmp(agent->copy->store_id, agent->disk.store_id,
                                         sizeof(agent->disk.store_id)) == 0;
-    if (same && agent->restores_ns <= sim_now() && found_out(agent, agent->copy->commit, false) &&
+    if (same && agent->restores_ns <= sim_now() && found_out(agent, agent->copy) &&
         sim_draw(4) == 0) {
         agent_restore_disk(agent);
     } else if (!same && sim_chance(faults->restore)) {
@@ -379,23 +426,33 @@ static void inject_copies(const struct faults *faults, struct sim_agent *agent)
     }
 }
 
-/* Returns whether no voter's store is lost, an old copy, or about to be replaced by one. The
- * protocol does not promise to survive such a store together with a voter that starts over without
- * need. */
-static bool nothing_is_lost(void)
+/* Returns whether the voter may start over without need. The protocol does not promise to survive
+ * that together with a store that is lost. */
+static bool may_mistake(const struct sim_agent *agent)
 {
-    bool lost = false;
-    for (uint32_t i = 0; i < world.voters; i++) {
-        const struct sim_agent *agent = &world.agents[i];
-        lost = lost || agent->store != STORE_GOOD || agent->rejoins_ns != 0 ||
-               (agent->undoes_ns != 0 && agent->old_store != STORE_GOOD);
+    const struct message_voters *records[2];
+    bool lost = agent->disk.rejoin;
+    bool changing = voters_newest()->count < 3;
+    for (uint32_t i = voters_in_use(records); i > 0; i--) {
+        const struct message_voters *record = records[i - 1];
+        for (uint32_t k = 0; k < record->count; k++) {
+            const struct sim_agent *other = voters_agent(record, k);
+            lost = lost || other->store != STORE_GOOD || other->rejoins_ns != 0 ||
+                   (other->undoes_ns != 0 && other->old_store != STORE_GOOD);
+            changing = changing || (world.faults.change != 0 && other->disk.change.accepted != 0);
+        }
+        changing = changing || !record->complete;
     }
-    return !lost;
+    return !lost && !changing;
 }
 
 static void inject_disks(const struct faults *faults)
 {
-    struct sim_agent *agent = &world.agents[sim_draw(world.voters)];
+    uint32_t drawn = sim_draw(voters_newest()->count);
+    struct sim_agent *agent = voters_agent(voters_newest(), drawn);
+    if (recovery_is_planned()) {
+        return;
+    }
     inject_copies(faults, agent);
     /* Kills the agent in some of its starts. The commits of these starts must not make an old copy
      * look as new as the lost store. */
@@ -403,13 +460,12 @@ static void inject_disks(const struct faults *faults)
         agent->starts_again--;
         agent_crash(agent, sim_draw(20) * SIM_MS);
     }
-    if (sim_chance(faults->lose) && found_out(agent, 0, true)) {
+    if (sim_chance(faults->lose) && found_out(agent, NULL)) {
         agent_lose_disk(agent);
     }
     /* Lets voters start over without need, and perhaps several at the same time. A voter that
      * cannot finish gets its old store back. */
-    if (sim_chance(faults->mistake) && world.voters > 1 && !agent->disk.rejoin &&
-        nothing_is_lost()) {
+    if (sim_chance(faults->mistake) && may_mistake(agent)) {
         agent_rejoin_by_mistake(agent);
     }
 }
@@ -440,6 +496,9 @@ void faults_inject(void)
     if (sim_chance(faults->change)) {
         voters_inject();
     }
+    if (sim_chance(faults->recover)) {
+        recovery_inject();
+    }
     if (sim_chance(faults->cut)) {
         net_cut();
     }
@@ -450,11 +509,13 @@ void faults_inject(void)
 
 int64_t faults_start_due(void)
 {
-    int64_t next_ns = INT64_MAX;
+    int64_t next_ns = recovery_due();
     for (uint32_t i = 0; i < world.agent_count; i++) {
         struct sim_agent *agent = &world.agents[i];
         if (agent->rejoins_ns != 0 && agent->rejoins_ns <= sim_now()) {
-            if (world.faults.mistake != 0 && sim_draw(4) != 0) {
+            if (!voters_is_used(agent)) {
+                agent->rejoins_ns = 0; /* its voter was removed meanwhile */
+            } else if (world.faults.mistake != 0 && sim_draw(4) != 0) {
                 agent_rejoin_by_mistake(agent);
             } else {
                 agent_rejoin(agent);
@@ -490,6 +551,7 @@ void faults_heal(void)
 {
     int64_t delay_ns = world.faults.delay_ns_max;
     sim_tell("everything heals");
+    recovery_heal();
     world.healing = true;
     world.healed_ns = sim_now();
     /* No rolling restart in a cell whose tokens are soon used up: a host whose slot is used up

@@ -251,6 +251,7 @@ static void world_make(const struct run *run)
     watch_reset();
     order_reset();
     net_reset();
+    recovery_reset();
     for (uint32_t i = 0; i < world.agent_count; i++) {
         struct sim_agent *agent = &world.agents[i];
         char text[16];

@@ -140,11 +140,10 @@ static bool handle_open_at(struct sim_process *process, struct sim_handle *handl
     if (!ask(process, &frame, &answer)) {
         return false;
     }
-    if (answer.kind != HFI_FRAME_OPENED) {
+    process->refused = answer.kind == HFI_FRAME_OPENED ? 0 : answer.error;
+    if (process->refused != 0) {
         sim_tell("process %u: open refused: %d", process->index, answer.error);
-        if (answer.error == HF_EUNSERVED) { /* the namespace is served again after a while */
-            fiber_sleep_ns(20 * SIM_MS);
-        }
+        fiber_sleep_ns(20 * SIM_MS); /* a program tries again after a while */
         return false;
     }
     bool same = resume && process->region_came == handle->region &&
@@ -248,14 +247,16 @@ static bool have_seat(struct sim_process *process, struct sim_handle *handle, bo
 }
 
 /* Opens the lock anew. Must be called if the slot is used up, or the agent took the process for
- * dead. */
-static void reopen(struct sim_process *process, struct sim_handle *handle)
+ * dead. Returns false if that is refused with an error for which the library gives the take up. */
+static bool reopen(struct sim_process *process, struct sim_handle *handle)
 {
     struct hfi_frame frame = {.kind = HFI_FRAME_CLOSE, .handle = handle->number};
     handle->ticket = 0;
-    if (handle_open_at(process, handle, false) && !say(process, &frame)) {
-        return;
+    process->refused = 0;
+    if (handle_open_at(process, handle, false)) {
+        (void)say(process, &frame);
     }
+    return process->refused == 0 || process->refused == HF_EUNSERVED;
 }
 
 /* ---- taking a lock ---- */
@@ -305,8 +306,9 @@ static bool go_on(struct sim_process *process, struct sim_handle *handle, enum h
         return false;
     }
     if (outcome == HFI_RETIRED || region_of(process, handle)->header->abandoned) {
-        reopen(process, handle);
-    } else if (outcome == HFI_NO_LEASE) {
+        return reopen(process, handle);
+    }
+    if (outcome == HFI_NO_LEASE) {
         fiber_sleep_ns(20 * SIM_MS);
     }
     return true;
@@ -405,7 +407,7 @@ static void take(struct sim_process *process, struct sim_handle *handle)
         handle->takes_ns = sim_now();
     }
     if (region_of(process, handle)->header->abandoned) {
-        reopen(process, handle);
+        (void)reopen(process, handle);
         return;
     }
     if ((shared || handle->limit_ns) && !have_seat(process, handle, shared)) {
@@ -425,7 +427,7 @@ static void take(struct sim_process *process, struct sim_handle *handle)
             (void)hfi_release(&actor, handle->slot, handle->held.token);
         }
         if (outcome == HFI_RETIRED) {
-            reopen(process, handle);
+            (void)reopen(process, handle);
             return;
         }
         if (outcome != HFI_DRAINING && !world.healing && sim_draw(3) == 0) {

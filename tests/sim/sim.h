@@ -7,7 +7,10 @@
  *   network.c  packets and connections between agents; cuts
  *   disk.c     what an agent's store keeps: exactly what was committed
  *   agent.c    an agent: the real driver and cores, their operations, crashes
+ *   store.c    a store that is lost, replaced or emptied
  *   host.c     what a host keeps when its agent ends: regions, records of clients, the lease file
+ *   voters.c   operators who change the voters
+ *   recovery.c a majority that is lost for good, and the operator's recovery
  *   spoil.c    a region that becomes rubbish while the agent runs
  *   process.c  a process: runs the real lock word code, speaks frames, dies, stops, hangs up
  *   check.c    the invariants of holds, checked from outside
@@ -15,7 +18,8 @@
  *   order.c    the order in which locks are served, checked from outside
  *   line.c     a rolling restart with a line of waiters, and the order of their turns
  *   faults.c   which faults a seed has, and when they happen; healing
- *   breaks.c   rules that are broken on purpose, to see the checks fail; also breaks_core.c
+ *   breaks.c   rules that are broken on purpose, to see the checks fail; also breaks_core.c,
+ *              breaks_host.c and breaks_change.c
  *   main.c     seeds and the command line
  *   shrink.c   makes a failing run smaller
  *
@@ -50,6 +54,7 @@ enum {
     KEPT = 8,   /* notes of waiting requests; fewer than the requests that a host may have at a
                  * time */
     DELAYS = 5, /* notes of lock-delays; fewer than the locks */
+    GENERATIONS = 4, /* of the cell: one more than the recoveries of a run */
 };
 #define SIM_MS INT64_C(1000000)
 /* With starved agents, and in a rolling restart, session_ttl is as long as the default of a real
@@ -70,6 +75,7 @@ struct faults {
     uint32_t restore, lose, mistake; /* faults of disks */
     uint32_t spoil;                  /* faults of regions */
     uint32_t change;                 /* operators change the voters (voters.c); only with --often */
+    uint32_t recover;                /* a majority is lost for good (recovery.c); only with --often */
     uint32_t fail;                   /* one commit in n fails */
     uint32_t loss, repeat, late;     /* one packet in n is lost, repeated, or late */
     bool reorder, slow_disk;
@@ -170,6 +176,7 @@ struct disk {
     struct message_session marks[AGENTS];
     struct quorum_member members[AGENTS];
     struct quorum_seen seen[AGENTS];
+    int64_t recovery_wait_ns;     /* how long the only voter of a recovered cell waits; 0: not */
     struct message_voters voters; /* number 0: the record of number 1 */
     struct quorum_change change;  /* number 0: none */
     struct slot_row slots[SLOTS];
@@ -213,7 +220,7 @@ enum store_state {
                   * vote */
 };
 
-enum { REGIONS_MAX = 256 };
+enum { REGIONS_MAX = 1024 };
 
 struct sim_agent {
     struct fiber fiber;
@@ -231,6 +238,10 @@ struct sim_agent {
     int64_t restores_ns;   /* if there is a copy: the earliest time to put it back */
     uint32_t starts_again; /* how often the agent is killed during its next starts with the copy */
     enum store_state store;
+    bool lost; /* a recovery has left this store behind; until the agent learns of it, the store is
+                * STORE_WRONG */
+    struct message_voters written; /* the voters in the configuration; count 0: those of the
+                                    * beginning */
     int64_t rejoins_ns; /* when an operator lets the voter start over; 0: there is no need */
     struct disk *old;   /* the store that the start-over replaced, which an operator may put
                          * back; old_store is its state */
@@ -320,6 +331,7 @@ struct sim_process {
     uint32_t client; /* its id from the agent; 0: none */
     uint64_t nonce;
     uint64_t last_request;
+    int32_t refused; /* the error of the last OPEN; 0: none */
     enum hfi_frame_kind asking; /* the kind of the request whose answer it awaits; 0: none */
     _Atomic uint32_t cancel;
     struct sim_handle handles[HANDLES];
@@ -436,6 +448,17 @@ void agent_stop(struct sim_agent *agent, int64_t down_ns);
 /* Reboots the host, whose processes must be dead. Its shared memory and its lease file are lost. */
 void agent_reboot(struct sim_agent *agent, int64_t down_ns);
 void agent_free(struct sim_agent *agent);
+
+/* ---- store.c ---- */
+
+/* Returns whether the agent has a quorum core from its start, though it is no voter: its store has
+ * voted, or has accepted a record (agent/run/record.c). */
+bool store_has_voted(const struct sim_agent *agent);
+/* Returns whether the store has anything that a voter's store has. */
+bool store_has_rows(const struct disk *disk);
+/* At the start of an agent whose voter was removed: empties its store, as agent/run/record.c
+ * does. */
+void store_retire(struct sim_agent *agent);
 /* agent_lose_disk() loses the store, agent_restore_disk() puts an old copy in its place, and
  * agent_rejoin() makes the voter start over, like an operator. */
 void agent_lose_disk(struct sim_agent *agent);
@@ -455,10 +478,22 @@ const struct message_voters *voters_of(const struct sim_agent *agent);
 /* Returns whether the agent is a voter of the record. */
 bool voters_has(const struct message_voters *record, const struct sim_agent *agent);
 const struct message_voters *voters_newest(void);
+/* Returns the voters in the agent's configuration. */
+const struct message_voters *voters_written(const struct sim_agent *agent);
 /* Returns the record of that number, or NULL if no disk ever had it. */
 const struct message_voters *voters_numbered(uint32_t number);
+/* Returns the next record that any disk ever had; NULL: the first one, and after the last one. */
+const struct message_voters *voters_after(const struct message_voters *record);
 /* Fills in the records that are in use. Returns how many: 1 or 2. */
 uint32_t voters_in_use(const struct message_voters *out[2]);
+/* The same in a generation of the cell: what was in use when it ended. */
+uint32_t voters_in_use_of(uint32_t generation, const struct message_voters *out[2]);
+/* Returns the agent that is voter `at` of the record. */
+struct sim_agent *voters_agent(const struct message_voters *record, uint32_t at);
+/* Returns whether the agent is a voter of a record that is in use. */
+bool voters_is_used(const struct sim_agent *agent);
+/* Notes the record with which the cell begins anew. */
+void voters_recovered(const struct message_voters *record);
 bool voters_are_majority(const struct message_voters *record, const bool *yes);
 void voters_durable(const struct sim_agent *agent, const struct message_voters *record);
 void voters_voted(const struct sim_agent *from, const struct message *message);
@@ -466,6 +501,20 @@ bool voters_voted_with(const struct sim_agent *agent);
 bool voters_are_done(void);
 void voters_tell(void);
 void voters_inject(void);
+
+/* ---- recovery.c ---- */
+
+void recovery_reset(void);
+void recovery_inject(void);
+/* Recovers the cell, if that is due. Returns the time at which it must be called again. */
+int64_t recovery_due(void);
+/* Recovers the cell now, if that is planned. */
+void recovery_heal(void);
+bool recovery_is_planned(void);
+/* Returns whether the operator is about to recover the cell with that agent's store. */
+bool recovery_needs(const struct sim_agent *agent);
+/* Notes that the agent goes by another record. */
+void recovery_follow(struct sim_agent *agent);
 
 /* Returns the agent with that name, or AGENTS if there is none. */
 uint32_t agent_of_name(const struct message_agent *name);
@@ -562,6 +611,10 @@ void watch_starts(const struct sim_agent *agent);
 /* Notes that the agent's store is no longer what other voters know of it, so that the voter must
  * start over. */
 void watch_forgot(const struct sim_agent *agent);
+/* Notes that the store was emptied, because its voter was removed. */
+void watch_retired(const struct sim_agent *agent);
+/* Notes that the agent's store is now that of a recovered cell. */
+void watch_recovered(const struct sim_agent *agent);
 /* Checks that the voters' disks have the grant under which a process of that agent holds the
  * lock. */
 void watch_held(const struct sim_agent *agent, uint32_t lock);
@@ -615,6 +668,8 @@ int64_t faults_starve(void);
 /* Starts the agents that are down and due. Returns the time at which the next one is due. */
 int64_t faults_start_due(void);
 void faults_heal(void);
+/* Kills all processes of the agent's host. */
+void faults_kill_all_of(const struct sim_agent *agent);
 
 /* ---- shrink.c ---- */
 
@@ -670,6 +725,26 @@ enum breaking {
     BREAK_SOUND,       /* the agent trusts a spoilt region until it notices the fault */
     BREAK_IN_USE,      /* the coordinator ignores owners that report their grant in use */
     BREAK_ONE_OWNER,   /* a break is reported as done when one owner has answered */
+    BREAK_CHANGE_STEP,     /* a change replaces a voter in one step */
+    BREAK_CHANGE_IDS,      /* the number of a removed voter is used again in ballots */
+    BREAK_CHANGE_EARLY,    /* a change begins before the last one is complete */
+    BREAK_CHANGE_MAJORITY, /* one voter decides the next record */
+    BREAK_CHANGE_ACCEPTED, /* a record counts when it is accepted */
+    BREAK_CHANGE_OVER,     /* a proposer replaces a record that was accepted */
+    BREAK_CHANGE_DURABLE,  /* the record by which a voter goes may not reach its disk */
+    BREAK_CHANGE_TOLD,     /* a vote for a record is sent before it is durable */
+    BREAK_NUMBERS,         /* votes of different records are counted together */
+    BREAK_BALLOT_KEPT,     /* ballots go on when the record changes */
+    BREAK_REMOVED_VOTES,   /* the store of a removed voter, or of a learner, votes */
+    BREAK_COMPLETE_TTL,    /* a record is complete before a ttl has passed */
+    BREAK_COMPLETE_SETTLED, /* a record is complete before all partitions were prepared */
+    BREAK_COMPLETE_MARKS,  /* a record is complete before marks are settled */
+    BREAK_REJOIN_ONE,      /* a store starts over with one other voter's help */
+    BREAK_REJOIN_CHANGE,   /* a store that starts over does not ask for the next record */
+    BREAK_AGAIN,           /* a removed voter that learns again keeps the lines of the stores */
+    BREAK_RECOVERY_FLOOR,   /* a recovered cell begins with the tokens that it has not seen */
+    BREAK_RECOVERY_WAIT,    /* the voter of a recovered cell votes at once */
+    BREAK_RECOVERY_SESSION, /* a host goes on with its session after a recovery */
 };
 extern enum breaking broken;
 

@@ -14,7 +14,8 @@
  *               vote.
  *
  * watch.c counts majorities by the records that are in use: a number is in use from its choice on
- * until its successor is complete.
+ * until its successor is complete. A recovery (recovery.c) begins a new generation of the cell, and
+ * no record of before is in use any more, except for what its own voters say.
  */
 #include <stdio.h>
 #include <string.h>
@@ -22,14 +23,23 @@
 #include "proto/check.h"
 #include "sim.h"
 
-enum { NUMBERS = 256 };
+enum { NUMBERS = 256 }; /* of one generation */
 
 static struct {
-    struct message_voters record[NUMBERS]; /* by number; count 0: not seen */
-    bool complete[NUMBERS];
-    uint32_t newest;
+    struct message_voters record[GENERATIONS][NUMBERS]; /* count 0: not seen */
+    uint32_t newest[GENERATIONS];                       /* 0: none */
+    uint32_t generation;                                /* the newest one */
     uint64_t requests;
 } seen;
+
+/* The record of that number, perhaps not seen yet. */
+static struct message_voters *record_at(uint32_t number)
+{
+    uint32_t generation = number / MESSAGE_NUMBERS;
+    uint32_t at = number % MESSAGE_NUMBERS;
+    HF_CHECK(generation < GENERATIONS && at < NUMBERS);
+    return &seen.record[generation][at];
+}
 
 void voters_reset(void)
 {
@@ -38,14 +48,27 @@ void voters_reset(void)
     for (uint32_t i = 0; i < world.voters; i++) {
         names[i] = world.agents[i].name;
     }
-    message_voters_begin(&seen.record[1], names, NULL, world.voters);
-    seen.complete[1] = true;
-    seen.newest = 1;
+    message_voters_begin(record_at(1), names, NULL, world.voters);
+    record_at(1)->complete = true;
+    seen.newest[0] = 1;
 }
 
+void voters_recovered(const struct message_voters *record)
+{
+    HF_CHECK(record->recoveries == seen.generation + 1 && record->recoveries < GENERATIONS);
+    seen.generation = record->recoveries;
+    seen.newest[seen.generation] = record->number;
+    message_voters_copy(record_at(record->number), record);
+}
+
+/* A store without a record goes by number 1, or by what an operator has written into the agent's
+ * file. A voter's store knows the voters with which it began. */
 const struct message_voters *voters_of(const struct sim_agent *agent)
 {
-    return agent->disk.voters.number != 0 ? &agent->disk.voters : &seen.record[1];
+    bool written = agent->written.count != 0 && !store_has_rows(&agent->disk);
+    return agent->disk.voters.number != 0 ? &agent->disk.voters
+           : written                      ? &agent->written
+                                          : record_at(1);
 }
 
 bool voters_has(const struct message_voters *record, const struct sim_agent *agent)
@@ -53,25 +76,70 @@ bool voters_has(const struct message_voters *record, const struct sim_agent *age
     return message_voters_find(record, &agent->name) < record->count;
 }
 
+const struct message_voters *voters_written(const struct sim_agent *agent)
+{
+    return agent->written.count != 0 ? &agent->written : record_at(1);
+}
+
 const struct message_voters *voters_newest(void)
 {
-    return &seen.record[seen.newest];
+    return record_at(seen.newest[seen.generation]);
 }
 
 const struct message_voters *voters_numbered(uint32_t number)
 {
-    number = number == 0 ? 1 : number;
-    return number < NUMBERS && seen.record[number].count != 0 ? &seen.record[number] : NULL;
+    const struct message_voters *record = record_at(number == 0 ? 1 : number);
+    return record->count != 0 ? record : NULL;
+}
+
+const struct message_voters *voters_after(const struct message_voters *record)
+{
+    if (record == NULL) {
+        return record_at(1);
+    }
+    const struct message_voters *next = record_at(record->number + 1);
+    if (next->count == 0 && record->recoveries < seen.generation) {
+        next = record_at(message_voters_first(record->recoveries + 1));
+    }
+    return next->count != 0 ? next : NULL;
+}
+
+uint32_t voters_in_use_of(uint32_t generation, const struct message_voters *out[2])
+{
+    uint32_t count = 0;
+    out[count++] = record_at(seen.newest[generation]);
+    if (!out[0]->complete) {
+        out[count++] = record_at(out[0]->number - 1);
+    }
+    return count;
 }
 
 uint32_t voters_in_use(const struct message_voters *out[2])
 {
-    uint32_t count = 0;
-    out[count++] = &seen.record[seen.newest];
-    if (!seen.complete[seen.newest]) {
-        out[count++] = &seen.record[seen.newest - 1];
+    return voters_in_use_of(seen.generation, out);
+}
+
+struct sim_agent *voters_agent(const struct message_voters *record, uint32_t at)
+{
+    uint32_t index = agent_of_name(&record->of[at].name);
+    HF_CHECK(at < record->count && index < AGENTS);
+    return &world.agents[index];
+}
+
+bool voters_is_used(const struct sim_agent *agent)
+{
+    const struct message_voters *records[2];
+    bool is = false;
+    for (uint32_t i = voters_in_use(records); i > 0; i--) {
+        is = is || voters_has(records[i - 1], agent);
     }
-    return count;
+    return is;
+}
+
+/* Returns whether the agent's store has voted. */
+bool voters_voted_with(const struct sim_agent *agent)
+{
+    return agent->disk.members[agent->index].voter.length != 0;
 }
 
 /* Returns whether the voters `yes` (by agent) are a majority of the record. */
@@ -97,10 +165,13 @@ static uint32_t difference(const struct message_voters *a, const struct message_
     return a->count + b->count - 2 * both;
 }
 
+/* Compares a record with all of its generation: the ballots of a generation have other rounds than
+ * those of before. */
 static void check_ids(const struct message_voters *record)
 {
-    for (uint32_t number = 1; number < record->number; number++) {
-        const struct message_voters *old = &seen.record[number];
+    uint32_t first = record->recoveries == 0 ? 1 : message_voters_first(record->recoveries);
+    for (uint32_t number = first; number < record->number; number++) {
+        const struct message_voters *old = record_at(number);
         for (uint32_t i = 0; i < record->count; i++) {
             for (uint32_t k = 0; k < old->count; k++) {
                 bool same = memcmp(&record->of[i].name, &old->of[k].name,
@@ -116,29 +187,29 @@ static void check_ids(const struct message_voters *record)
 
 void voters_durable(const struct sim_agent *agent, const struct message_voters *record)
 {
-    HF_CHECK(record->number < NUMBERS);
-    struct message_voters *known = &seen.record[record->number];
+    struct message_voters *known = record_at(record->number);
     if (known->count == 0) {
-        if (record->number != seen.newest + 1 || !seen.complete[seen.newest]) {
-            sim_fail("host %u goes by number %u, but number %u is not complete", agent->index,
-                     record->number, record->number - 1);
+        const struct message_voters *newest = voters_newest();
+        if (record->number != newest->number + 1 || !newest->complete) {
+            sim_fail("host %u goes by number %u, but number %u is not complete, or not the newest",
+                     agent->index, record->number, record->number - 1);
         }
         uint32_t moves = record->act == MESSAGE_MEMBER_MOVE;
-        if (difference(record, &seen.record[seen.newest]) != 1 - moves) {
+        if (difference(record, newest) != 1 - moves) {
             sim_fail("number %u changes more than one voter", record->number);
         }
         sim_tell("number %u: act %u of %.*s, %u voters", record->number, record->act,
                  record->changed.length, record->changed.text, record->count);
         message_voters_copy(known, record);
-        seen.newest = record->number;
+        known->complete = false;
+        seen.newest[seen.generation] = record->number;
         check_ids(record);
     }
     if (message_voters_digest(known) != message_voters_digest(record)) {
         sim_fail("host %u goes by another record of number %u than others", agent->index,
                  record->number);
     }
-    if (record->complete && !seen.complete[record->number]) {
-        seen.complete[record->number] = true;
+    if (record->complete && !known->complete) {
         known->complete = true;
         sim_tell("number %u is complete", record->number);
     }
@@ -169,7 +240,7 @@ bool voters_are_done(void)
         if (voters_has(voters_newest(), agent) &&
             (!agent->up || agent->quorum == NULL ||
              quorum_voter_status(agent->quorum) != MESSAGE_STATUS_VOTING ||
-             quorum_voters(agent->quorum)->number != seen.newest ||
+             quorum_voters(agent->quorum)->number != voters_newest()->number ||
              !quorum_voters(agent->quorum)->complete)) {
             return false;
         }
@@ -189,12 +260,6 @@ void voters_tell(void)
 }
 
 /* ---- operators ---- */
-
-/* Returns whether the agent's store has voted. */
-bool voters_voted_with(const struct sim_agent *agent)
-{
-    return agent->disk.members[agent->index].voter.length != 0;
-}
 
 /* Asks a voter for a change. The answer is of no interest: the voter goes on by itself. */
 static void ask(struct sim_agent *from, const struct sim_agent *to, enum message_member_act act,
@@ -237,7 +302,8 @@ void voters_inject(void)
         ask(from, to, MESSAGE_MEMBER_REMOVE, subject);
     } else if (!votes && (count < 5 || sim_draw(3) == 0)) {
         /* A removed voter comes back with a new store on some hosts, and with its own on others. */
-        if (voters_voted_with(subject) && seen.complete[seen.newest] && subject->index % 2 == 0) {
+        if (voters_voted_with(subject) && voters_newest()->complete && subject->index % 2 == 0 &&
+            !recovery_is_planned()) {
             agent_new_store(subject);
             return;
         }

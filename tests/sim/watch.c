@@ -1,8 +1,8 @@
 /*
  * Invariants of messages and disks. They are checked from outside, because the simulator sees both.
  *
- *   told       When a voter reported a promise or an accepted value (PROMISE, ACCEPTED), its disk
- *              had that value. The disk has it at every later start, except if the store was lost
+ *   told       When a voter reported a promise or an accepted value (PROMISE, ACCEPTED, and the same
+ *              of a record of voters), its disk had that value. The disk has it at every later start, except if the store was lost
  *              or replaced.
  *   its commit A vote's header names a commit that has what the vote relies on. By the commit's
  *              number the other voters recognise a voter that comes back with an older copy of its
@@ -72,15 +72,21 @@ void watch_reset(void)
     memset(&seen, 0, sizeof(seen));
 }
 
-/* Returns whether the agents `yes` are a majority of the voters of a number in use. */
-static bool is_majority(const bool *yes)
+/* Returns whether the agents `yes` are a majority of the voters of a number in use, in that
+ * generation of the cell. */
+static bool is_majority_of(uint32_t generation, const bool *yes)
 {
     const struct message_voters *records[2];
     bool is = false;
-    for (uint32_t i = voters_in_use(records); i > 0; i--) {
+    for (uint32_t i = voters_in_use_of(generation, records); i > 0; i--) {
         is = is || voters_are_majority(records[i - 1], yes);
     }
     return is;
+}
+
+static bool is_majority(const bool *yes)
+{
+    return is_majority_of(voters_newest()->recoveries, yes);
 }
 
 /* ---- promises and votes ---- */
@@ -127,13 +133,27 @@ void watch_starts(const struct sim_agent *agent)
 
 void watch_forgot(const struct sim_agent *agent)
 {
-    seen.forgot[agent->index] = agent->index < world.voters && world.faults.change == 0;
+    seen.forgot[agent->index] = voters_is_used(agent);
+    seen.promised[agent->index].epoch = 0;
+    watch_retired(agent);
+}
+
+void watch_retired(const struct sim_agent *agent)
+{
     memset(seen.told_promise[agent->index], 0, sizeof(seen.told_promise[agent->index]));
     memset(seen.told_accepted[agent->index], 0, sizeof(seen.told_accepted[agent->index]));
     memset(seen.promise_commit[agent->index], 0, sizeof(seen.promise_commit[agent->index]));
     memset(seen.register_commit[agent->index], 0, sizeof(seen.register_commit[agent->index]));
     memset(seen.marked_under[agent->index], 0, sizeof(seen.marked_under[agent->index]));
-    seen.promised[agent->index].epoch = 0;
+}
+
+void watch_recovered(const struct sim_agent *agent)
+{
+    watch_forgot(agent);
+    seen.forgot[agent->index] = false;
+    for (uint32_t i = 0; i < AGENTS; i++) {
+        seen.marked_under[agent->index][i] = agent->disk.voters.number;
+    }
 }
 
 static void check_commit(const struct sim_agent *from, const struct message *message,
@@ -180,15 +200,29 @@ static void sent_accepted(const struct sim_agent *from, const struct message *me
     *told = message_order_before(*told, accepted->order) ? accepted->order : *told;
 }
 
+/* The same for the register of the next record of voters. */
+static void sent_change(const struct sim_agent *from, const struct message *message)
+{
+    const struct message_change *answer = &message->as.change;
+    const struct quorum_change *row = &from->disk.change;
+    bool accepted = message->kind == MESSAGE_CHANGE_ACCEPTED;
+    uint64_t has = accepted ? row->accepted : row->promised;
+    bool decided = voters_of(from)->number >= answer->number;
+    if (answer->higher == 0 && !decided &&
+        (row->number != answer->number || has < answer->ballot)) {
+        sim_fail("voter %u tells that it %s the record of number %u at %llx before that is durable",
+                 from->index, accepted ? "accepted" : "promised", answer->number,
+                 (unsigned long long)answer->ballot);
+    }
+}
+
 /* ---- chosen values ---- */
 
 static void check_chosen(const struct sim_agent *from, const struct message_name *name,
                          struct message_order order)
 {
     uint32_t lock = disk_lock_of(name);
-    const struct message_voters *records[2];
     bool has[AGENTS] = {false};
-    bool is_chosen = false;
     uint32_t count = 0;
     for (uint32_t voter = 0; voter < world.agent_count; voter++) {
         has[voter] = !message_order_before(seen.durable[voter][lock], order);
@@ -196,11 +230,8 @@ static void check_chosen(const struct sim_agent *from, const struct message_name
     }
     /* The sender, or a voter that passes the answer on, may have learned of a number since the
      * value was chosen. Until that number is complete, the value counts as chosen under the one
-     * before. */
-    for (uint32_t i = voters_in_use(records); i > 0; i--) {
-        is_chosen = is_chosen || voters_are_majority(records[i - 1], has);
-    }
-    if (!is_chosen) {
+     * before. A voter that was left behind by a recovery may say what its majority has chosen. */
+    if (!is_majority_of(voters_of(from)->recoveries, has)) {
         sim_fail("voter %u answers with what %u agents have durably: lock %u, %llx.%llu",
                  from->index, count, lock, (unsigned long long)order.ballot,
                  (unsigned long long)order.sequence);
@@ -266,7 +297,9 @@ void watch_held(const struct sim_agent *agent, uint32_t lock)
         count += has;
         yes[voter] = has || seen.forgot[voter];
     }
-    if (!is_majority(yes)) {
+    /* A host that knows nothing of a recovery keeps its holds until their lease ends. */
+    bool knows = voters_of(agent)->recoveries == voters_newest()->recoveries;
+    if (knows && !is_majority(yes)) {
         sim_fail("lock %u is held on host %u, but %u of %u voters have it as its", lock,
                  agent->index, count, world.voters);
     }
@@ -337,7 +370,9 @@ static void check_marks(const struct message_session *mark)
     uint32_t agent = agent_of_name(&mark->agent);
     const struct promised *at = &seen.promised[agent];
     const struct sim_agent *owner = &world.agents[agent];
-    for (uint32_t number = 1; voters_numbered(number) != NULL; number++) {
+    const struct message_voters *record = NULL;
+    while ((record = voters_after(record)) != NULL) {
+        uint32_t number = record->number;
         bool yes[AGENTS] = {false};
         for (uint32_t voter = 0; voter < world.agent_count; voter++) {
             const struct sim_agent *other = &world.agents[voter];
@@ -346,7 +381,7 @@ static void check_marks(const struct message_session *mark)
             yes[voter] = other->disk.marks[agent].epoch >= mark->epoch && under <= number &&
                          number <= voters_of(other)->number;
         }
-        if (voters_are_majority(voters_numbered(number), yes) && at->epoch != 0 &&
+        if (voters_are_majority(record, yes) && at->epoch != 0 &&
             at->epoch <= mark->epoch && at->boot == owner->clock.boot &&
             clock_now(owner) < at->deadline_ns) {
             sim_fail("session %u of host %u is dead %lld us before its deadline, under number %u",
@@ -374,8 +409,13 @@ void watch_durable(const struct sim_agent *agent, const struct action *action)
         seen.marked_under[agent->index][agent_of_name(&action->as.mark.agent)] =
             voters_of(agent)->number;
         check_marks(&action->as.mark);
-    } else if (action->kind == ACTION_PERSIST_VOTERS) {
-        voters_durable(agent, &action->as.voters);
+    } else if (action->kind == ACTION_PERSIST_REJOINED) {
+        seen.forgot[agent->index] = false; /* it has read what it may lack */
+    } else if (action->kind == ACTION_PERSIST_VOTERS || action->kind == ACTION_PERSIST_RECOVERED) {
+        if (action->kind == ACTION_PERSIST_VOTERS) {
+            voters_durable(agent, &action->as.voters);
+            seen.forgot[agent->index] = seen.forgot[agent->index] && voters_is_used(agent);
+        }
         for (uint32_t i = 0; i < world.agent_count; i++) {
             if (agent->disk.marks[i].epoch != 0) {
                 check_marks(&agent->disk.marks[i]);
@@ -534,6 +574,10 @@ void watch_sent(const struct sim_agent *from, uint32_t to, const struct message 
         break;
     case MESSAGE_ACCEPTED:
         sent_accepted(from, message);
+        break;
+    case MESSAGE_CHANGE_PROMISE:
+    case MESSAGE_CHANGE_ACCEPTED:
+        sent_change(from, message);
         break;
     case MESSAGE_GRANT:
     case MESSAGE_AMENDED:

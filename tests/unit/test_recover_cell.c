@@ -216,6 +216,66 @@ START_TEST(a_later_recovery_supersedes_an_earlier_one)
 }
 END_TEST
 
+/* Other voters know of the cell's first change, which drew its id. The store of the recovery does
+ * not. They follow the recovered cell all the same. */
+START_TEST(a_store_of_before_the_first_change_is_followed)
+{
+    struct message told = rig_message(rig, 1, MESSAGE_VOTERS);
+    rig_kill(rig, 2);
+    told.as.told.voters = rig_next(rig, 0, MESSAGE_MEMBER_MOVE, 1);
+    told.as.told.voters.cell_id[0] = 7;
+    rig_give(rig, 0, &told);
+    ck_assert_uint_eq(rig_number(rig, 0), 2);
+    rig_kill(rig, 1);
+    recover(2, 1);
+    rig_run(rig, 2000);
+    expect(0, MESSAGE_STATUS_RETIRED, 1);
+    /* another cell has another id */
+    told = rig_message(rig, 2, MESSAGE_VOTERS);
+    told.as.told.voters = rig->nodes[2].disk.voters;
+    told.as.told.voters.recoveries = 2;
+    told.as.told.voters.number = message_voters_first(2);
+    told.as.told.voters.cell_id[0] = 8;
+    rig->nodes[0].disk.voters.cell_id[0] = 7;
+    rig_kill(rig, 0);
+    rig_start(rig, 0);
+    rig_give(rig, 0, &told);
+    expect(0, MESSAGE_STATUS_RETIRED, 1);
+}
+END_TEST
+
+/* An agent that learned before the recovery knows the survivor's old store. It forgets that, and
+ * becomes a voter of the recovered cell. */
+START_TEST(a_learner_of_before_joins_the_recovered_cell)
+{
+    rig_start(rig, 3);
+    rig_run(rig, 2000);
+    expect(3, MESSAGE_STATUS_LEARNING, 0);
+    ck_assert_uint_ne(rig->nodes[3].disk.members[2].store_id[0], 0);
+    rig_kill(rig, 0);
+    rig_kill(rig, 1);
+    recover(2, 1);
+    rig_run(rig, WAIT_MS + 2000);
+    expect(2, MESSAGE_STATUS_VOTING, 1);
+    expect(3, MESSAGE_STATUS_LEARNING, 1);
+    struct message ask = rig_message(rig, 7, MESSAGE_MEMBER);
+    ask.number = rig_number(rig, 2);
+    ask.digest = message_voters_digest(quorum_voters(rig->nodes[2].quorum));
+    ask.membership = 1;
+    ask.as.member.agent = ask.from;
+    ask.as.member.request_id = 1;
+    ask.as.member.act = MESSAGE_MEMBER_ADD;
+    ask.as.member.voter = rig_name(3);
+    memcpy(ask.as.member.address, "tcp://new", sizeof("tcp://new"));
+    rig_give(rig, 2, &ask);
+    rig_run(rig, 15000);
+    ck_assert_uint_eq(rig_number(rig, 2), message_voters_first(1) + 1);
+    ck_assert_int_eq(rig_status(rig, 2), MESSAGE_STATUS_VOTING);
+    ck_assert_int_eq(rig_status(rig, 3), MESSAGE_STATUS_VOTING);
+    ck_assert(rig->nodes[2].disk.voters.complete);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("recover_cell");
@@ -225,6 +285,8 @@ int main(void)
     tcase_add_test(tests, requests_of_before_are_dropped);
     tcase_add_test(tests, two_recovered_cells_do_not_mix);
     tcase_add_test(tests, a_later_recovery_supersedes_an_earlier_one);
+    tcase_add_test(tests, a_store_of_before_the_first_change_is_followed);
+    tcase_add_test(tests, a_learner_of_before_joins_the_recovered_cell);
     tcase_set_timeout(tests, 60);
     return suite_main("recover_cell", tests);
 }

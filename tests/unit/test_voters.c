@@ -719,6 +719,95 @@ START_TEST(a_record_that_was_read_goes_on)
 END_TEST
 
 /* m14, m8, m15: nothing begins before a ttl has passed, counted long, and before the rest is so. */
+/* Kills a node, and starts it over with an empty store. */
+static void start_over(uint32_t node)
+{
+    struct message_voters record = rig->nodes[node].disk.voters;
+    rig_kill(rig, node);
+    memset(&rig->nodes[node].disk, 0, sizeof(rig->nodes[node].disk));
+    rig->nodes[node].disk.store_id = 700 + node;
+    rig->nodes[node].disk.commits = 1;
+    rig->nodes[node].disk.voters = record;
+    rig->nodes[node].disk.rejoin = true;
+    rig_start(rig, node);
+}
+
+/* An acceptor's row stands before its answer, so the answer waits for the row: voters_rig.c checks
+ * each vote. */
+START_TEST(a_vote_for_a_record_waits_for_the_disk)
+{
+    begin(3, 18);
+    struct message accept = rig_message(rig, 2, MESSAGE_CHANGE_ACCEPT);
+    accept.as.change.number = 2;
+    accept.as.change.ballot = UINT64_C(900) << 16 | 3;
+    accept.as.change.voters = rig_next(rig, 2, MESSAGE_MEMBER_MOVE, 2);
+    rig_give(rig, 0, &accept);
+    ck_assert_uint_eq(rig->nodes[0].kinds[MESSAGE_CHANGE_ACCEPTED], 1);
+    ck_assert_uint_eq(rig->nodes[0].disk.change.accepted, accept.as.change.ballot);
+}
+END_TEST
+
+/* Two voters have accepted a record, so it is chosen, but nobody knows that yet. One of them loses
+ * its store. When it has started over, it still knows the record, and lets no lower ballot replace
+ * it. */
+START_TEST(who_starts_over_keeps_the_next_record)
+{
+    begin(3, 15);
+    struct message accept = rig_message(rig, 2, MESSAGE_CHANGE_ACCEPT);
+    accept.as.change.number = 2;
+    accept.as.change.ballot = UINT64_C(900) << 16 | 3;
+    accept.as.change.voters = rig_next(rig, 2, MESSAGE_MEMBER_MOVE, 2);
+    rig_give(rig, 0, &accept);
+    rig_give(rig, 1, &accept);
+    start_over(0);
+    rig_run(rig, 3 * RIG_TTL_MS);
+    ck_assert_int_eq(rig_status(rig, 0), MESSAGE_STATUS_VOTING);
+    const struct quorum_change *row = &rig->nodes[0].disk.change;
+    ck_assert_uint_eq(row->number, 2);
+    ck_assert_uint_eq(row->accepted, accept.as.change.ballot);
+    ck_assert_uint_gt(row->promised, row->accepted);
+    ck_assert_mem_eq(&row->voters, &accept.as.change.voters, sizeof(row->voters));
+    struct message rival = rig_message(rig, 1, MESSAGE_CHANGE_ACCEPT);
+    rival.as.change.number = 2;
+    rival.as.change.ballot = UINT64_C(1) << 16 | 2;
+    rival.as.change.voters = rig_next(rig, 1, MESSAGE_MEMBER_REMOVE, 2);
+    rig_give(rig, 0, &rival);
+    ck_assert_uint_eq(rig->nodes[0].disk.change.accepted, accept.as.change.ballot);
+}
+END_TEST
+
+/* More than half of the others is one voter in a cell of two, and two in a cell of four. */
+START_TEST(even_numbers_start_over)
+{
+    begin(2 * (uint32_t)_i, 16);
+    if (_i > 1) {
+        rig_kill(rig, 3);
+    }
+    start_over(0);
+    rig_run(rig, 3 * RIG_TTL_MS);
+    ck_assert_int_eq(rig_status(rig, 0), MESSAGE_STATUS_VOTING);
+}
+END_TEST
+
+/* While the voters change, no store starts over, also if the change begins afterwards. */
+START_TEST(no_store_starts_over_while_the_voters_change)
+{
+    begin(5, 17);
+    start_over(0);
+    rig_run(rig, 500);
+    ck_assert_uint_ne(rig->nodes[0].disk.members[0].generation, 0);
+    rig->no_probes = true; /* no number becomes complete */
+    struct message_voters next = rig_next(rig, 1, MESSAGE_MEMBER_MOVE, 2);
+    choose(1, &next);
+    rig_run(rig, 3 * RIG_TTL_MS);
+    ck_assert_uint_eq(rig_number(rig, 0), 2);
+    ck_assert_int_eq(rig_status(rig, 0), MESSAGE_STATUS_REJOINING);
+    rig->no_probes = false;
+    rig_run(rig, 3 * RIG_TTL_MS);
+    ck_assert_int_eq(rig_status(rig, 0), MESSAGE_STATUS_VOTING);
+}
+END_TEST
+
 START_TEST(complete_after_a_ttl)
 {
     begin(3, 17);
@@ -871,6 +960,10 @@ int main(void)
     tcase_add_test(tests, older_agents_are_in_the_way);
     tcase_add_test(tests, rivals);
     tcase_add_test(tests, a_record_that_was_read_goes_on);
+    tcase_add_test(tests, a_vote_for_a_record_waits_for_the_disk);
+    tcase_add_test(tests, who_starts_over_keeps_the_next_record);
+    tcase_add_loop_test(tests, even_numbers_start_over, 1, 3);
+    tcase_add_test(tests, no_store_starts_over_while_the_voters_change);
     tcase_add_test(tests, complete_after_a_ttl);
     tcase_add_test(tests, the_ttl_runs_from_when_a_majority_knows);
     tcase_add_test(tests, complete_when_all_is_stored);

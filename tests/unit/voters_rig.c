@@ -219,6 +219,17 @@ static void send(struct rig *rig, uint32_t from, uint32_t to, const struct messa
     rig->packet_count += (!at->older && !rig->nodes[to].older) || as_older(&packet->message);
 }
 
+/* A vote for a record stands behind its row, so that it waits for the row (rule 3). */
+static void expect_row(const struct rig_disk *disk, const struct message *message)
+{
+    const struct message_change *vote = &message->as.change;
+    if (message->kind == MESSAGE_CHANGE_ACCEPTED && vote->higher == 0) {
+        HOT_ASSERT(disk->change.accepted == vote->ballot);
+    } else if (message->kind == MESSAGE_CHANGE_PROMISE && vote->higher == 0) {
+        HOT_ASSERT(disk->change.promised >= vote->ballot);
+    }
+}
+
 /* Carries out the actions of a step. Returns how many of its messages to itself wait in `own`. */
 static uint32_t carry_out(struct rig *rig, uint32_t node, struct message *own, uint32_t own_count)
 {
@@ -227,6 +238,9 @@ static uint32_t carry_out(struct rig *rig, uint32_t node, struct message *own, u
     for (uint32_t i = 0; i < at->actions.count; i++) {
         const struct action *action = &at->actions.items[i];
         wrote = disk_write(&at->disk, action) || wrote;
+        if (action->kind == ACTION_SEND) {
+            expect_row(&at->disk, &action->as.send.message);
+        }
         if (action->kind == ACTION_VOTERS) {
             HOT_ASSERT(
                 memcmp(&action->as.go_by.voters, &at->disk.voters, sizeof(at->disk.voters)) == 0);

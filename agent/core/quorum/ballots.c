@@ -512,6 +512,16 @@ void ballots_promise(struct quorum *quorum, const struct message *message)
     }
 }
 
+void ballots_prepare_again(struct quorum *quorum, uint32_t p)
+{
+    /* the partition is prepared again, unless review_one() sees that another voter claims it */
+    begin(quorum, p);
+    prepare_at(quorum, step_now_ns(quorum) + pause_ns(quorum));
+    (void)review_one(quorum, p, voters_able(quorum));
+    voters_heartbeat_soon(quorum);
+    reaction_ballots_changed(quorum);
+}
+
 void ballots_preempted(struct quorum *quorum, uint32_t p, uint64_t higher)
 {
     struct ballot *partition = &quorum->ballots->of[p];
@@ -520,12 +530,7 @@ void ballots_preempted(struct quorum *quorum, uint32_t p, uint64_t higher)
         return;
     }
     if (partition->state == PARTITION_PREPARED) {
-        /* the partition is prepared again, unless review_one() sees that another voter claims it */
-        begin(quorum, p);
-        prepare_at(quorum, step_now_ns(quorum) + pause_ns(quorum));
-        (void)review_one(quorum, p, voters_able(quorum));
-        voters_heartbeat_soon(quorum);
-        reaction_ballots_changed(quorum);
+        ballots_prepare_again(quorum, p);
     }
 }
 

@@ -201,18 +201,37 @@ void change_accept(struct quorum *quorum, const struct message *message)
     }
     struct quorum_change *row = row_of_next(quorum);
     seek(quorum, &asked->voters);
-    struct message_change *out = answer(quorum, voter, MESSAGE_CHANGE_ACCEPTED, asked);
-    if (asked->ballot < row->promised) {
-        out->higher = row->promised;
-        return;
+    bool accepts = asked->ballot >= row->promised;
+    if (accepts) {
+        ballots_note(quorum, asked->ballot);
     }
-    ballots_note(quorum, asked->ballot);
-    if (asked->ballot != row->accepted) {
+    if (accepts && asked->ballot != row->accepted) {
         row->promised = asked->ballot;
         row->accepted = asked->ballot;
         message_voters_copy(&row->voters, &asked->voters);
-        persist(quorum);
+        persist(quorum); /* before the answer, which waits for it */
     }
+    struct message_change *out = answer(quorum, voter, MESSAGE_CHANGE_ACCEPTED, asked);
+    out->higher = accepts ? 0 : row->promised;
+}
+
+/* A store that starts over takes over the newest record that the others have accepted, because the
+ * lost store may have helped to choose it (docs/PROTOCOL.md, rule 26). */
+void change_read(struct quorum *quorum, const struct message *message)
+{
+    const struct message_change *promise = &message->as.change;
+    struct quorum_change *row = row_of_next(quorum);
+    if (promise->number == row->number && promise->accepted > row->accepted) {
+        row->accepted = promise->accepted;
+        message_voters_copy(&row->voters, &promise->voters);
+    }
+}
+
+void change_rejoined(struct quorum *quorum, uint64_t ballot)
+{
+    struct quorum_change *row = row_of_next(quorum);
+    row->promised = ballot > row->promised ? ballot : row->promised;
+    persist(quorum);
 }
 
 /* ---- What an operator asks for ---- */

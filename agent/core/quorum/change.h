@@ -50,6 +50,10 @@ void change_prepare(struct quorum *quorum, const struct message *message);
 void change_promise(struct quorum *quorum, const struct message *message);
 void change_accept(struct quorum *quorum, const struct message *message);
 void change_accepted(struct quorum *quorum, const struct message *message);
+/* For a store that starts over: notes what another acceptor had accepted when it promised. */
+void change_read(struct quorum *quorum, const struct message *message);
+/* This voter has started over. It goes on with what it read, and promises that ballot. */
+void change_rejoined(struct quorum *quorum, uint64_t ballot);
 /* Handle LEARN and LEARNED. */
 void change_learn(struct quorum *quorum, const struct message *message);
 void change_learned(struct quorum *quorum, const struct message *message);

@@ -200,12 +200,13 @@ static void push(struct quorum *quorum, uint32_t agent, uint32_t epoch)
     }
 }
 
-/* Returns whether the marks of all voters that answer were read. */
+/* Returns whether the marks of all voters that answer were read. A store that starts over does not
+ * answer, and waits for the number to be complete. */
 static bool all_listed(const struct quorum *quorum)
 {
     uint8_t listed = quorum->changes->completion.listed;
     for (uint32_t voter = 0; voter < quorum->config->voter_count; voter++) {
-        if ((listed >> voter & 1) == 0 && voters_heartbeats_arrive(quorum, voter)) {
+        if ((listed >> voter & 1) == 0 && voters_vote(quorum, voter)) {
             return false;
         }
     }

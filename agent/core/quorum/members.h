@@ -113,6 +113,8 @@ void members_complete(struct quorum *quorum);
 void members_link(struct quorum *quorum, uint32_t voter, bool up);
 /* For a voter that starts over: notes another voter's promise. */
 void members_promise(struct quorum *quorum, const struct message *message);
+/* The same in the register of the next record of voters. Returns whether the promise counts. */
+bool members_promise_change(struct quorum *quorum, const struct message *message);
 /* For a voter that starts over: notes that a listing was read to its end. */
 void members_listing_read(struct quorum *quorum, uint32_t voter, enum message_sync_what what,
                           uint32_t partition);

@@ -38,6 +38,7 @@ struct rejoin {
     uint8_t seen;  /* LEARN: the voters that sent their record */
     uint8_t known; /* REPORT: the voters that have the new line */
     uint8_t promised_all;
+    uint8_t promised_change; /* PREPARE: the voters that promised in the next record's register */
     uint8_t promised[MESSAGE_PARTITIONS];
     uint8_t synced_all;
     uint8_t synced[MESSAGE_PARTITIONS];

@@ -1,12 +1,13 @@
 /*
  * A voter that starts over, with an empty store under a new id (MESSAGE_STATUS_REJOINING).
  *
- *   LEARN    N/2 + 1 of the N - 1 other voters send their records. This store's line gets a
+ *   LEARN    More than half of the other voters send their records. This store's line gets a
  *            generation above this voter's generation in all of them.
- *   REPORT   N/2 + 1 of the others have the new line. The old store's votes count no more.
- *   PREPARE  N/2 + 1 of the others promise a new ballot for every partition. Whatever the old store
- *            helped to choose is at one of these voters, and the old store's promises cannot help
- *            to choose anything more.
+ *   REPORT   More than half of the others have the new line, and the record of voters is complete.
+ *            The old store's votes count no more.
+ *   PREPARE  More than half of the others promise a new ballot for every partition, and for the
+ *            register of the next record of voters. Whatever the old store helped to choose is at
+ *            one of these voters, and the old store's promises cannot help to choose anything more.
  *   SYNC     This voter adopts all registers, checkpoints and marks of the voters that promised. It
  *            reads all of these voters at the same time: what it adopts does not depend on the
  *            order (docs/PROTOCOL.md, rule 26).
@@ -17,9 +18,9 @@
  * second, and two voters can be a majority.
  *
  * After SYNC this voter promises the ballot of PREPARE itself, durably, and votes. It coordinates
- * nothing under that ballot. Why N/2 + 1 of the others: a majority that included the old store has
- * N/2 others, so at least one of these others is among the N/2 + 1. A cell of one voter cannot
- * start over this way.
+ * nothing under that ballot. Why more than half of the others: a majority that included the old
+ * store includes at least half of the others, so at least one of these is among more than half. A
+ * cell of one voter cannot start over this way.
  *
  * If the process is killed before the end, the next process begins with LEARN again. The new line
  * stays, unless some voter has a newer one.
@@ -32,9 +33,10 @@
 
 enum { PREPARE_AGAIN_MS = 200, PAUSE_MIN_MS = 20, PAUSE_MAX_MS = 60 };
 
+/* More than half of the others. */
 static uint32_t needed(const struct quorum *quorum)
 {
-    return rules_majority(quorum);
+    return (quorum->config->voter_count + 1) / 2;
 }
 
 static void wake_at(struct quorum *quorum, int64_t when_ns)
@@ -116,6 +118,10 @@ static void ask(struct quorum *quorum)
         prepare->ballot = rejoin->ballot;
         prepare->rejoin = true;
         memset(&prepare->partitions, 0xff, sizeof(prepare->partitions));
+        struct message_change *change =
+            &agents_send_voter(quorum, voter, MESSAGE_CHANGE_PREPARE)->as.change;
+        change->number = members_voters(quorum)->number + 1;
+        change->ballot = rejoin->ballot;
     }
     wake_at(quorum, step_now_ns(quorum) + PREPARE_AGAIN_MS * MS_NS);
 }
@@ -130,6 +136,7 @@ static void prepare(struct quorum *quorum)
     rejoin->phase = REJOIN_PREPARE;
     rejoin->ballot = ballot;
     rejoin->promised_all = 0;
+    rejoin->promised_change = 0;
     rejoin->anew = false;
     memset(rejoin->promised, 0, sizeof(rejoin->promised));
     ask(quorum);
@@ -146,16 +153,70 @@ static void start_exchanges(struct quorum *quorum)
     wake_at(quorum, step_now_ns(quorum));
 }
 
+/* Returns whether a promise of that ballot is awaited from the sender. */
+static bool awaits_promise(const struct quorum *quorum, const struct message *message,
+                           uint64_t ballot, uint32_t *voter)
+{
+    const struct rejoin *rejoin = &quorum->members->rejoin;
+    return agents_voter(quorum, message, voter) && *voter != quorum->config->self &&
+           rejoin->phase == REJOIN_PREPARE && ballot == rejoin->ballot && !rejoin->anew;
+}
+
+/* A voter has answered. Tries again under a higher ballot, goes on, or waits for other answers. */
+static void count_promise(struct quorum *quorum, uint32_t voter, bool all)
+{
+    struct rejoin *rejoin = &quorum->members->rejoin;
+    if (rejoin->anew) {
+        uint64_t range_ns = (PAUSE_MAX_MS - PAUSE_MIN_MS) * (uint64_t)MS_NS;
+        wake_at(quorum, step_now_ns(quorum) + PAUSE_MIN_MS * MS_NS +
+                            (int64_t)(step_random(quorum) % range_ns));
+    } else if (all && (rejoin->promised_change >> voter & 1) != 0) {
+        rejoin->promised_all |= (uint8_t)(1u << voter);
+        if (rules_count(rejoin->promised_all) >= needed(quorum)) {
+            start_exchanges(quorum);
+        }
+    }
+}
+
+static bool promised_partitions(const struct rejoin *rejoin, uint32_t voter)
+{
+    bool all = true;
+    for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
+        all = all && (rejoin->promised[p] >> voter & 1) != 0;
+    }
+    return all;
+}
+
+bool members_promise_change(struct quorum *quorum, const struct message *message)
+{
+    const struct message_change *promise = &message->as.change;
+    struct rejoin *rejoin = &quorum->members->rejoin;
+    uint32_t voter = 0;
+    if (!awaits_promise(quorum, message, promise->ballot, &voter)) {
+        return false;
+    }
+    ballots_note(quorum, promise->higher);
+    if (promise->higher != 0) {
+        rejoin->anew = true;
+    } else {
+        rejoin->promised_change |= (uint8_t)(1u << voter);
+    }
+    count_promise(quorum, voter, promised_partitions(rejoin, voter));
+    return promise->higher == 0;
+}
+
 void members_promise(struct quorum *quorum, const struct message *message)
 {
     const struct message_promise *promise = &message->as.promise;
     struct rejoin *rejoin = &quorum->members->rejoin;
     uint32_t voter = 0;
-    if (!agents_voter(quorum, message, &voter) || voter == quorum->config->self ||
-        rejoin->phase != REJOIN_PREPARE || promise->ballot != rejoin->ballot || rejoin->anew) {
+    if (!awaits_promise(quorum, message, promise->ballot, &voter)) {
         return;
     }
     ballots_note(quorum, promise->higher);
+    if (message->number == 0) { /* an older version of the wire, in which no voters change */
+        rejoin->promised_change |= (uint8_t)(1u << voter);
+    }
     bool all = true;
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
         if (message_partition_has(&promise->promised, p)) {
@@ -165,16 +226,7 @@ void members_promise(struct quorum *quorum, const struct message *message)
         }
         all = all && (rejoin->promised[p] >> voter & 1) != 0;
     }
-    if (rejoin->anew) {
-        uint64_t range_ns = (PAUSE_MAX_MS - PAUSE_MIN_MS) * (uint64_t)MS_NS;
-        wake_at(quorum, step_now_ns(quorum) + PAUSE_MIN_MS * MS_NS +
-                            (int64_t)(step_random(quorum) % range_ns));
-    } else if (all) {
-        rejoin->promised_all |= (uint8_t)(1u << voter);
-        if (rules_count(rejoin->promised_all) >= needed(quorum)) {
-            start_exchanges(quorum);
-        }
-    }
+    count_promise(quorum, voter, all);
 }
 
 /* ---- LEARN, REPORT ---- */
@@ -199,7 +251,9 @@ void rejoin_answered(struct quorum *quorum, uint32_t voter, const struct message
         set_line(quorum, kept ? own->line.generation : rejoin->seen_generation + 1);
     } else if (rejoin->phase == REJOIN_REPORT && quorum->members->of[voter].same) {
         rejoin->known |= (uint8_t)(1u << voter);
-        if (rules_count(rejoin->known) >= needed(quorum)) {
+        /* The voters may have begun to change meanwhile. What those of before have chosen is at a
+         * majority of the voters of now only when that is complete. */
+        if (rules_count(rejoin->known) >= needed(quorum) && quorum->members->voters.complete) {
             prepare(quorum);
         }
     }
@@ -223,7 +277,7 @@ static void finish(struct quorum *quorum)
     }
     step_emit(quorum, ACTION_PERSIST_REJOINED);
     rejoin->phase = REJOIN_NONE;
-    reaction_rejoined(quorum);
+    reaction_rejoined(quorum, rejoin->ballot);
     members_vote(quorum);
 }
 

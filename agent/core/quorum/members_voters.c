@@ -57,15 +57,18 @@ bool members_same_voters(const struct quorum *quorum, const struct message *mess
 /* ---- Going by a record ---- */
 
 /* Compares the voters of now with those of the next record. A name that was removed and added again
- * is another voter: it has another number in ballots. */
+ * is another voter: it has another number in ballots. After a recovery all are others: even the
+ * survivor has another store. */
 static void compare(const struct quorum *quorum, const struct message_voters *next,
                     struct succession *succession)
 {
     const struct quorum_config *config = quorum->config;
+    bool recovered = next->recoveries != quorum->members->voters.recoveries;
     succession_make(succession, config->voters, config->voter_count, next);
     for (uint32_t i = 0; i < next->count; i++) {
         uint32_t from = succession->from[i];
-        if (from != SUCCESSION_NONE && config->ballot_ids[from] != next->of[i].ballot_id) {
+        if (from != SUCCESSION_NONE &&
+            (recovered || config->ballot_ids[from] != next->of[i].ballot_id)) {
             succession->from[i] = SUCCESSION_NONE;
             succession->to[from] = SUCCESSION_NONE;
         }
@@ -285,13 +288,10 @@ static void complete(struct quorum *quorum)
 static bool may_follow(const struct quorum *quorum, const struct message_voters *voters)
 {
     const struct message_voters *mine = &quorum->members->voters;
-    bool same_cell = (mine->cell_id[0] | mine->cell_id[1]) == 0 ||
-                     (mine->cell_id[0] == voters->cell_id[0] &&
-                      mine->cell_id[1] == voters->cell_id[1]);
     /* A recovery begins with the first number of its generation. */
     uint32_t from = voters->recoveries > mine->recoveries ? message_voters_first(voters->recoveries)
                                                           : mine->number;
-    return same_cell && voters->recoveries >= mine->recoveries &&
+    return message_voters_same_cell(mine, voters) && voters->recoveries >= mine->recoveries &&
            voters->recoveries < MESSAGE_RECOVERIES_LIMIT && voters->number > mine->number &&
            voters->number - from <= NUMBERS_FREE;
 }
@@ -524,7 +524,8 @@ bool members_admit(const struct quorum *quorum, const struct message *message)
     }
     uint8_t status = quorum->members->status;
     bool rejoining = (status == MESSAGE_STATUS_REJOINING &&
-                      (message->kind == MESSAGE_PROMISE || message->kind == MESSAGE_SYNCED)) ||
+                      (message->kind == MESSAGE_PROMISE || message->kind == MESSAGE_SYNCED ||
+                       message->kind == MESSAGE_CHANGE_PROMISE)) ||
                      (status == MESSAGE_STATUS_LEARNING && message->kind == MESSAGE_SYNCED);
     return message->membership == quorum->members->number && (members_votes(quorum) || rejoining);
 }

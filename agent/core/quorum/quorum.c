@@ -253,8 +253,9 @@ void reaction_listing_read(struct quorum *quorum, uint32_t voter, enum message_s
     }
 }
 
-void reaction_rejoined(struct quorum *quorum)
+void reaction_rejoined(struct quorum *quorum, uint64_t ballot)
 {
+    change_rejoined(quorum, ballot);
     bounds_rounds(quorum);
 }
 
@@ -548,7 +549,11 @@ static void receive(struct quorum *quorum, const struct message *message)
         change_prepare(quorum, message);
         break;
     case MESSAGE_CHANGE_PROMISE:
-        change_promise(quorum, message);
+        if (members_status(quorum) != MESSAGE_STATUS_REJOINING) {
+            change_promise(quorum, message);
+        } else if (members_promise_change(quorum, message)) {
+            change_read(quorum, message);
+        }
         break;
     case MESSAGE_CHANGE_ACCEPT:
         change_accept(quorum, message);

@@ -65,7 +65,7 @@ void reaction_marks_read(struct quorum *quorum, uint32_t voter);
  * voter's index follows the voter's name. */
 void reaction_follow(struct quorum *quorum, const struct succession *succession);
 
-/* From members: this voter started over, and votes from now on. */
-void reaction_rejoined(struct quorum *quorum);
+/* From members: this voter started over, promises that ballot, and votes from now on. */
+void reaction_rejoined(struct quorum *quorum, uint64_t ballot);
 
 #endif

@@ -37,6 +37,7 @@ enum {
     ANSWER_SCAN_MAX = 4096, /* the most agents to search for one answer */
     COMPARE_AGAIN_MS = 200, /* the pause after a comparison that found a difference */
     GATHER_AFTER = 3,       /* after so many of them in a row the other voter is read */
+    IN_VAIN_MS = 2000,      /* a partition that nobody can be read for is prepared again */
 };
 
 _Static_assert(MESSAGE_SYNC_BATCH + 1 < 64, "the answers to a SYNC are bits of one word");
@@ -321,7 +322,7 @@ static uint32_t voter_to_compare(struct quorum *quorum, uint32_t p)
     uint32_t first = (quorum->config->self + settling->unlike) % count;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t voter = (first + i) % count;
-        if ((settling->alike >> voter & 1) == 0 && voters_heartbeats_arrive(quorum, voter)) {
+        if ((settling->alike >> voter & 1) == 0 && voters_vote(quorum, voter)) {
             return voter;
         }
     }
@@ -393,9 +394,26 @@ static bool is_wanted(const struct quorum *quorum, const struct exchange *exchan
     return false;
 }
 
+/* While the voters change, the partition has to become complete. If none of those that promised
+ * answers any more, for a while, prepares it again with others. */
+static void read_in_vain(struct quorum *quorum, uint32_t p)
+{
+    struct settling *settling = &quorum->sync->settling[p];
+    if (!reaction_is_changing(quorum) || !voters_majority(quorum) ||
+        !step_has_room(quorum, 8 * MESSAGE_VOTERS_MAX)) {
+        return;
+    }
+    if (settling->ballot != ballots_of(quorum, p)) {
+        *settling = (struct settling){.ballot = ballots_of(quorum, p),
+                                      .next_ns = step_now_ns(quorum) + IN_VAIN_MS * MS_NS};
+    } else if (step_now_ns(quorum) >= settling->next_ns) {
+        ballots_prepare_again(quorum, p);
+    }
+}
+
 /* Returns the voter to read next for the partition to become complete; voter_count if there is
  * none, or if a voter is being read already. */
-static uint32_t voter_to_read(const struct quorum *quorum, uint32_t p)
+static uint32_t voter_to_read(struct quorum *quorum, uint32_t p)
 {
     uint32_t count = quorum->config->voter_count;
     uint8_t wanted = ballots_to_read(quorum, p);
@@ -403,10 +421,11 @@ static uint32_t voter_to_read(const struct quorum *quorum, uint32_t p)
         return count;
     }
     for (uint32_t voter = 0; voter < count; voter++) {
-        if ((wanted >> voter & 1) != 0 && voters_heartbeats_arrive(quorum, voter)) {
+        if ((wanted >> voter & 1) != 0 && voters_vote(quorum, voter)) {
             return voter;
         }
     }
+    read_in_vain(quorum, p);
     return count;
 }
 

@@ -362,6 +362,13 @@ bool voters_heartbeats_arrive(const struct quorum *quorum, uint32_t voter)
             step_now_ns(quorum) - other->seen_ns <= quorum->voters->timeout_ns);
 }
 
+bool voters_vote(const struct quorum *quorum, uint32_t voter)
+{
+    const struct other_voter *other = &quorum->voters->others[voter];
+    return voter == quorum->config->self ||
+           (voters_heartbeats_arrive(quorum, voter) && (other->number == 0 || other->votes));
+}
+
 /* The silence is measured up to the last step, so a stop of this process makes no voter missing. */
 static bool is_missing(const struct quorum *quorum, uint32_t voter)
 {

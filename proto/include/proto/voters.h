@@ -48,7 +48,8 @@ enum message_member_act {
 
 /* The record of voters. */
 struct message_voters {
-    uint64_t cell_id[2];     /* drawn when the cell began; 0, 0: a cell older than cell ids */
+    uint64_t cell_id[2];     /* drawn with the cell's first change; 0, 0: not known, because there
+                              * was none, or a recovery used a store of before */
     uint32_t recoveries;     /* how often the cell was recovered by an operator */
     uint32_t number;         /* 1, 2, 3, ... */
     uint16_t next_ballot_id; /* the ballot_id of the next voter that joins */
@@ -79,6 +80,10 @@ static inline uint32_t message_voters_first(uint32_t recoveries)
  * number-1 record are no part of it: each host has them from its own configuration, or does not
  * know them yet. */
 uint64_t message_voters_digest(const struct message_voters *voters);
+
+/* Returns whether record b may be one of the same cell as record a, by which an agent goes. A
+ * recovery with a store of before the cell's first change does not know the cell's id. */
+bool message_voters_same_cell(const struct message_voters *a, const struct message_voters *b);
 
 /* Copies a record. Sets the voters from index count on to zeros. */
 void message_voters_copy(struct message_voters *to, const struct message_voters *from);

@@ -40,10 +40,19 @@
  * b - 1, as if the id of a removed voter had been used again. run.sh checks that p1 holds with each
  * of the first two, and with the third if the two ballots began under n and n + 2.
  *
+ * With -DAGAIN number 2 removes voter 2, and number 3 adds it again. It keeps its store, or, with
+ * -DEMPTIED, may lose it when it knows that its removal is complete (rule 48):
+ *   m18 a store is emptied only when its voter goes by the number that removes it
+ *
  * There are three ballots, one for each number, in any order. With -DROWS=2 or -DANY_NUMBERS each
  * ballot may have any number.
  */
 #define VOTERS 4
+#ifdef AGAIN
+#define SET1 7 /* number 1: voters 0, 1, 2 */
+#define SET2 3 /* number 2: 2 was removed */
+#define SET3 7 /* number 3: 2 was added again */
+#endif
 #ifndef ROWS
 #define ROWS 3 /* ballots of the lock's register */
 #endif
@@ -163,6 +172,19 @@ byte restarts;
 #define CATCH_UP(a, x)
 #endif
 
+#ifdef EMPTIED
+#ifdef BREAK_M18_EMPTIED_WHILE_IT_VOTES
+#define MAY_EMPTY (knows[2] == 1)
+#else
+#define MAY_EMPTY (knows[2] == 2 && complete)
+#endif
+#define EMPTY /* the agent of the removed voter starts again, as an observer */                    \
+    :: d_step { MAY_EMPTY && (promise[2] != 0 || accepted[2] != 0) ->                              \
+            promise[2] = 0; accepted[2] = 0 }
+#else
+#define EMPTY
+#endif
+
 /* ---- Complete ---- */
 
 #define KNOW_2                                                                                     \
@@ -187,7 +209,13 @@ byte restarts;
 #define COMPLETE(b) :: d_step { !complete && newest_number == 2 && IS_COMPLETE(b) -> complete = 1 }
 
 #define IS_THERE(n) (number[1] == n || number[2] == n || number[3] == n || number[ROWS] == n)
+#ifdef AGAIN
+#define EACH_VOTER(X, p) X(p, 0) X(p, 1) X(p, 2)
+#define LEARN_3
+#else
 #define EACH_VOTER(X, p) X(p, 0) X(p, 1) X(p, 2) X(p, 3)
+#define LEARN_3 LEARN(3) RESTART(3)
+#endif
 #define ROW(b) PROPOSE(b) COMPLETE(b) KEEP(b) EACH_VOTER(PROMISE, b) EACH_VOTER(ACCEPT, b)
 
 active proctype cell()
@@ -210,8 +238,9 @@ active proctype cell()
 #endif
     do
     CHOSEN
-    LEARN(0) LEARN(1) LEARN(2) LEARN(3)
-    RESTART(0) RESTART(1) RESTART(2) RESTART(3)
+    LEARN(0) LEARN(1) LEARN(2) LEARN_3
+    RESTART(0) RESTART(1) RESTART(2)
+    EMPTY
     ROW(1) ROW(2)
 #if ROWS >= 3
     ROW(3)
@@ -219,6 +248,9 @@ active proctype cell()
 #if ROWS >= 4
     ROW(4)
 #endif
-    EACH_VOTER(CATCH_UP, 0) EACH_VOTER(CATCH_UP, 1) EACH_VOTER(CATCH_UP, 2) EACH_VOTER(CATCH_UP, 3)
+    EACH_VOTER(CATCH_UP, 0) EACH_VOTER(CATCH_UP, 1) EACH_VOTER(CATCH_UP, 2)
+#ifndef AGAIN
+    EACH_VOTER(CATCH_UP, 3)
+#endif
     od
 }

@@ -3,7 +3,8 @@
  * (docs/PROTOCOL.md, "Changing the voters"; agent/core/quorum/sessions.c, change.c).
  *
  * Time, clocks and leases are as in session.pml. Numbers are as in members_lock.pml: with 4 voters
- * {0, 1, 2}, {0, 1, 2, 3}, {0, 1, 3}; with -DFIVE two of five are removed one after the other.
+ * {0, 1, 2}, {0, 1, 2, 3}, {0, 1, 3}; with -DFIVE two of five are removed one after the other; with
+ * -DAGAIN voter 2 of three is removed and added again, with its store, or with an empty one.
  * There is one session, and one renewal, which the host sends to all voters. It may reach each of
  * them at any later time, under each number by which the voter goes then. The answer arrives at
  * once, because a later answer makes no lease longer. Once the host has its lease, no more
@@ -30,6 +31,11 @@
 #define SET1 31 /* number 1: all */
 #define SET2 30 /* number 2: 0 was removed */
 #define SET3 28 /* number 3: 1 was removed */
+#elif defined(AGAIN)
+#define VOTERS 3
+#define SET1 7 /* number 1: all */
+#define SET2 3 /* number 2: 2 was removed */
+#define SET3 7 /* number 3: 2 was added again */
 #else
 #define VOTERS 4
 #define SET1 7  /* number 1: voters 0, 1, 2 */
@@ -72,6 +78,8 @@ byte deadline;
 #define REPORTED(v, n) ((marked[v] != 0 && marked[v] <= n && n <= knows[v]) << v)
 #if VOTERS == 5
 #define ALL(X, n) (X(0, n) | X(1, n) | X(2, n) | X(3, n) | X(4, n))
+#elif VOTERS == 3
+#define ALL(X, n) (X(0, n) | X(1, n) | X(2, n))
 #else
 #define ALL(X, n) (X(0, n) | X(1, n) | X(2, n) | X(3, n))
 #endif
@@ -86,6 +94,8 @@ byte deadline;
 #define AGE(v) seen[v] = (voter_clock >= seen[v] + VOTER_WAIT -> 0 : seen[v])
 #if VOTERS == 5
 #define AGE_ALL AGE(0); AGE(1); AGE(2); AGE(3); AGE(4)
+#elif VOTERS == 3
+#define AGE_ALL AGE(0); AGE(1); AGE(2)
 #else
 #define AGE_ALL AGE(0); AGE(1); AGE(2); AGE(3)
 #endif
@@ -190,14 +200,23 @@ byte deadline;
     :: d_step { GOES_ON && marked[v] == 0 && IN(SET(knows[v]), v) && MAY_MARK(v) ->                \
             marked[v] = knows[v]; seen[v] = 0; CHECK }
 
+#ifdef AGAIN
+#define EMPTY :: d_step { knows[2] == 2 && complete && marked[2] != 0 -> marked[2] = 0; CHECK }
+#else
+#define EMPTY
+#endif
+
 #define VOTER(v) LEARN(v) ACK(v, 1) ACK(v, 2) ACK(v, 3) MARK(v)
 
 active proctype world()
 {
     d_step {
         host_clock = 1; voter_clock = 1;
-        knows[0] = 1; knows[1] = 1; knows[2] = 1; knows[3] = 1;
-        seen[0] = 1; seen[1] = 1; seen[2] = 1; seen[3] = 1;
+        knows[0] = 1; knows[1] = 1; knows[2] = 1;
+        seen[0] = 1; seen[1] = 1; seen[2] = 1;
+#if VOTERS >= 4
+        knows[3] = 1; seen[3] = 1;
+#endif
 #if VOTERS == 5
         knows[4] = 1; seen[4] = 1
 #endif
@@ -208,8 +227,11 @@ active proctype world()
     if :: phase = 0 :: phase = 1 :: phase = 2 fi;
 #endif
     do
-    TIME CHOSEN COMPLETE SEND
-    VOTER(0) VOTER(1) VOTER(2) VOTER(3)
+    TIME CHOSEN COMPLETE SEND EMPTY
+    VOTER(0) VOTER(1) VOTER(2)
+#if VOTERS >= 4
+    VOTER(3)
+#endif
 #if VOTERS == 5
     VOTER(4)
 #endif
