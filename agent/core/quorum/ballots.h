@@ -42,8 +42,9 @@ struct ballots *ballots_lay_out(struct arena *arena);
 void ballots_init(struct quorum *quorum);
 void ballots_load_round(struct quorum *quorum, uint32_t round);
 void ballots_start(struct quorum *quorum);
-/* Follows the voters to another record: another voter may be the preferred one of a partition. */
-void ballots_follow(struct quorum *quorum);
+/* Follows the voters to the record of that number: another voter may be the preferred one of a
+ * partition. */
+void ballots_follow(struct quorum *quorum, uint32_t number);
 
 /* ---- Rounds and orders ---- */
 
@@ -80,8 +81,15 @@ bool ballots_is_complete(const struct quorum *quorum, uint32_t partition);
 /* For a partition that is PREPARED and not complete: the voters that promised and whose registers
  * were not read after that, one bit each. Otherwise 0. */
 uint8_t ballots_to_read(const struct quorum *quorum, uint32_t partition);
-/* Returns whether the partition is being read: it is PREPARED and not complete. */
+/* Returns whether the partition is being read: it is PREPARED under the present record of voters,
+ * and not complete. */
 bool ballots_is_read(const struct quorum *quorum, uint32_t partition);
+/* Returns whether rounds may begin: the partition is PREPARED, and the record of voters is durable
+ * here, so that the other voters have got it before they get a round. */
+bool ballots_is_open(const struct quorum *quorum, uint32_t partition);
+/* Returns whether the partition is PREPARED under the record of voters before the present one, and
+ * no majority of the present one has promised its ballot yet. */
+bool ballots_is_carried(const struct quorum *quorum, uint32_t partition);
 /* Notes that the voter's registers were read under this voter's ballot. Call it only while the
  * partition is being read. */
 void ballots_note_read(struct quorum *quorum, uint32_t partition, uint32_t voter);
@@ -102,6 +110,9 @@ void ballots_round_age(struct quorum *quorum, const struct voters_round *round);
 /* Drops all counted promises, and prepares every partition that this voter coordinates anew. Call
  * it when the record of stores changed. */
 void ballots_recount(struct quorum *quorum);
+/* The record of voters has changed: partitions that were prepared under the number before stay
+ * prepared, and are confirmed at the voters of now. All others are prepared anew. */
+void ballots_carry(struct quorum *quorum);
 /* Sends the agent OWNER if this voter has just taken over a partition. Call it when a connection to
  * the agent was made. */
 void ballots_reached(struct quorum *quorum, const struct message_agent *name);

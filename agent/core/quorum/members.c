@@ -160,21 +160,31 @@ static void recount(struct quorum *quorum)
     }
 }
 
-void members_recount(struct quorum *quorum)
+void members_count_votes_anew(struct quorum *quorum)
 {
     quorum->members->number = number_of(quorum);
     rejoin_recount(quorum);
     sessions_recount(quorum);
     sync_recount(quorum);
+}
+
+void members_recount(struct quorum *quorum)
+{
+    members_count_votes_anew(quorum);
     ballots_recount(quorum);
 }
 
-void members_set_line(struct quorum *quorum, uint32_t voter, const struct message_member *line)
+void members_put_line(struct quorum *quorum, uint32_t voter, const struct message_member *line)
 {
     struct quorum_member *row = &step_emit(quorum, ACTION_PERSIST_MEMBER)->as.member;
     quorum->members->of[voter].line = *line;
     row->voter = quorum->config->voters[voter];
     row->member = *line;
+}
+
+void members_set_line(struct quorum *quorum, uint32_t voter, const struct message_member *line)
+{
+    members_put_line(quorum, voter, line);
     recount(quorum);
 }
 

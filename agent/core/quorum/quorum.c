@@ -262,8 +262,9 @@ void reaction_follow(struct quorum *quorum, const struct succession *succession)
 {
     agents_follow(quorum);
     voters_follow(quorum, succession);
-    ballots_follow(quorum);
+    ballots_follow(quorum, members_voters(quorum)->number);
     queues_follow(quorum, succession);
+    queues_count_anew(quorum);
     sync_follow(quorum);
     change_follow(quorum);
     bounds_follow(quorum);

@@ -6,7 +6,9 @@
  * that in its own heartbeats.
  *
  * At the start no voter is suspected. Otherwise, in a cell whose voters start one after
- * the other, partitions would be taken over and handed back needlessly.
+ * the other, partitions would be taken over and handed back needlessly. But a voter that a change
+ * of the voters has added can coordinate only when it says so. Until then the others keep its
+ * partitions.
  */
 #include "voters.h"
 
@@ -67,6 +69,9 @@ static bool able(const struct quorum *quorum, const struct other_voter *other)
 {
     if (!alive(quorum, other)) {
         return false;
+    }
+    if (other->joined) {
+        return other->votes && other->majority;
     }
     if (other->number == 0) {
         return true; /* at the start no voter is suspected */
@@ -182,6 +187,7 @@ void voters_follow(struct quorum *quorum, const struct succession *succession)
         if (succession->from[voter] == SUCCESSION_NONE) {
             forget(&voters->others[voter]);
             voters->others[voter].seen_ns = step_now_ns(quorum);
+            voters->others[voter].joined = true;
         }
     }
     memset(&voters->given_up, 0, sizeof(voters->given_up));
@@ -314,6 +320,7 @@ void voters_receive(struct quorum *quorum, const struct message *message)
     other->votes = heartbeat->votes;
     other->majority = heartbeat->majority;
     other->had_majority = other->had_majority || heartbeat->majority;
+    other->joined = other->joined && !(heartbeat->votes && heartbeat->majority);
     other->owned = heartbeat->owned;
     voters_detector_echoed(quorum, voter, note_echo(quorum, other, heartbeat->echo));
     bool good = able(quorum, other) && other->majority;

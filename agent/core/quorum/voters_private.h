@@ -40,6 +40,7 @@ struct other_voter {
                         * never */
     struct message_partitions owned;
     bool broken; /* its link is broken */
+    bool joined; /* a change of the voters added it, and it has not coordinated yet */
     bool votes;
     bool majority;
     bool had_majority; /* a heartbeat of its process has reported a majority */
