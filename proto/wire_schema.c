@@ -56,6 +56,7 @@ static const struct field renew_optional[] = {
 };
 static const struct field heartbeat_optional[] = {
     PARTITIONS(message_heartbeat, settled),
+    U32(message_heartbeat, leaves),
 };
 static const struct field renew_ack_optional[] = {
     FIELD(message_renew_ack, release, FIELD_RELEASE, 0),

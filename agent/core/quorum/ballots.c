@@ -27,6 +27,8 @@ enum {
     /* An agent that connects within this time after a take-over is sent OWNER. An agent that
      * connects later does not need it: its host has sent its requests again meanwhile. */
     OWNER_AGAIN_MS = 1000,
+    /* A partition that is yielded is given up after this time, if no voter has taken it over. */
+    YIELD_MS = 1000,
 };
 
 struct ballots *ballots_lay_out(struct arena *arena)
@@ -151,7 +153,7 @@ bool ballots_is_owned(const struct quorum *quorum, uint32_t p, uint32_t voter)
 {
     const struct ballot *partition = &quorum->ballots->of[p];
     bool own = voter != quorum->config->self && partition->state == PARTITION_PREPARED &&
-               voters_majority(quorum);
+               !partition->yields && voters_majority(quorum);
     return own || voters_claimed(quorum, p, voter);
 }
 
@@ -173,6 +175,7 @@ static void set_state(struct quorum *quorum, uint32_t p, enum partition_state st
     partition->state = (uint8_t)state;
     partition->complete = false;
     partition->carried = false;
+    partition->yields = false;
     partition->synced = 0;
     partition->anew = false;
     quorum->ballots->preparing += state == PARTITION_PREPARING;
@@ -377,24 +380,48 @@ static bool replaced(const struct quorum *quorum, uint32_t p)
            voters_claimed(quorum, p, quorum->config->self);
 }
 
-/* Decides about one partition. Returns true if its state changed. */
-static bool review_one(struct quorum *quorum, uint32_t p, uint8_t able)
+/* Reviews a prepared partition whose preferred voter is `best`. Sets *yields if this call has
+ * begun, or ended, to yield the partition. Returns true if this voter resigned. */
+static bool review_prepared(struct quorum *quorum, uint32_t p, uint32_t best, bool *yields)
 {
     struct ballot *partition = &quorum->ballots->of[p];
     uint32_t self = quorum->config->self;
-    bool self_able = (able >> self & 1) != 0;
+    int64_t end_ns = partition->yields_ns + YIELD_MS * MS_NS;
+    bool leaves = self != QUORUM_NO_VOTER && (voters_leaving(quorum) >> self & 1) != 0;
+    bool to_other = self != QUORUM_NO_VOTER && voters_self_able(quorum) && best != self;
+    if (to_other && best < quorum->config->voter_count &&
+        (leaves || partition->yields || voters_settled(quorum, best))) {
+        if (!partition->yields) {
+            partition->yields = true;
+            partition->yields_ns = step_now_ns(quorum);
+            *yields = true;
+            look_again_at(quorum, step_now_ns(quorum) + YIELD_MS * MS_NS);
+            return false;
+        }
+        if (step_now_ns(quorum) < end_ns && !voters_claimed(quorum, p, self)) {
+            look_again_at(quorum, end_ns);
+            return false;
+        }
+    } else if (to_other) {
+        return false;
+    } else if (best == self && !replaced(quorum, p)) {
+        *yields = *yields || partition->yields;
+        partition->yields = false;
+        return false;
+    }
+    resign(quorum, p);
+    return true;
+}
+
+/* Decides about one partition. Returns true if its state changed. */
+static bool review_one(struct quorum *quorum, uint32_t p, uint8_t able, bool *yields)
+{
+    struct ballot *partition = &quorum->ballots->of[p];
+    uint32_t self = quorum->config->self;
     uint32_t best = preferred_of(quorum, p, able);
     switch ((enum partition_state)partition->state) {
     case PARTITION_PREPARED:
-        if (self_able && best != self) {
-            if (!voters_settled(quorum, best)) {
-                return false;
-            }
-        } else if (self_able && !replaced(quorum, p)) {
-            return false;
-        }
-        resign(quorum, p);
-        return true;
+        return review_prepared(quorum, p, best, yields);
     case PARTITION_PREPARING:
         if (best == self && !voters_claimed(quorum, p, self)) {
             return false;
@@ -436,10 +463,11 @@ void ballots_review(struct quorum *quorum)
     bool begun = false;
     bool changed = false;
     bool released = false;
+    bool yields = false;
     quorum->ballots->retry_ns = NEVER;
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
         bool owned = quorum->ballots->of[p].state == PARTITION_PREPARED;
-        if (review_one(quorum, p, able)) {
+        if (review_one(quorum, p, able, &yields)) {
             changed = true;
             begun = begun || quorum->ballots->of[p].state == PARTITION_PREPARING;
             released = released || owned;
@@ -452,7 +480,7 @@ void ballots_review(struct quorum *quorum)
         new_round(quorum);
         ask(quorum);
     }
-    if (released) {
+    if (released || yields) {
         voters_heartbeat_soon(quorum);
     }
     if (changed) {
@@ -593,7 +621,8 @@ void ballots_preempted(struct quorum *quorum, uint32_t p, uint64_t higher)
         /* the partition is prepared again, unless review_one() sees that another voter claims it */
         begin(quorum, p);
         prepare_at(quorum, step_now_ns(quorum) + pause_ns(quorum));
-        (void)review_one(quorum, p, voters_able(quorum));
+        bool yields = false;
+        (void)review_one(quorum, p, voters_able(quorum), &yields);
         voters_heartbeat_soon(quorum);
         reaction_ballots_changed(quorum);
     }
@@ -698,6 +727,12 @@ bool ballots_next_order(struct quorum *quorum, uint32_t p, struct message_order 
 enum partition_state ballots_state(const struct quorum *quorum, uint32_t partition)
 {
     return (enum partition_state)quorum->ballots->of[partition].state;
+}
+
+bool ballots_claims(const struct quorum *quorum, uint32_t partition)
+{
+    const struct ballot *at = &quorum->ballots->of[partition];
+    return at->state == PARTITION_PREPARED && !at->yields;
 }
 
 uint64_t ballots_of(const struct quorum *quorum, uint32_t partition)

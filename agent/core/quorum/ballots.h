@@ -6,8 +6,13 @@
  *                         voter whose claims count claims the partition
  *          -> PREPARED    a majority promised: from here on the heartbeats claim the partition
  *          -> OTHERS      this voter resigned: no majority echoes its heartbeats, or a round is
- *                         stuck, or it is about to end, or the preferred voter is back and has
- *                         been able to coordinate for long enough (voters_settled())
+ *                         stuck, or it is about to end. Or it has yielded to another voter, which
+ *                         has prepared the partition meanwhile
+ *
+ * A prepared partition is *yielded* when the preferred voter is back and has been able to
+ * coordinate for long enough (voters_settled()), or when this voter is about to be removed. This
+ * voter then claims the partition no more, so the preferred voter takes it over. Until the others
+ * refuse this voter's ballot it decides requests as before, so that they need not wait.
  *
  * A proposal's order is (ballot, sequence). A ballot belongs to one voter. Each round is durable
  * before a ballot uses it, and no two processes use the same round. So no two proposals ever have
@@ -62,6 +67,9 @@ bool ballots_next_order(struct quorum *quorum, uint32_t partition, struct messag
 /* ---- A partition ---- */
 
 enum partition_state ballots_state(const struct quorum *quorum, uint32_t partition);
+/* Returns whether this voter's heartbeats are to claim the partition: it has prepared it, and does
+ * not yield it. */
+bool ballots_claims(const struct quorum *quorum, uint32_t partition);
 /* The ballot that this voter last used for the partition. */
 uint64_t ballots_of(const struct quorum *quorum, uint32_t partition);
 /* ballots_prepared_ns() returns when the partition became PREPARED. ballots_left_ns() returns when

@@ -21,6 +21,10 @@ struct ballot {
      * here has no value. */
     bool complete;
     bool anew; /* PREPARING: the partition needs a new ballot */
+    /* PREPARED: this voter does not claim the partition any more, and coordinates it only until
+     * another voter has prepared it */
+    bool yields;
+    int64_t yields_ns; /* since when */
     /* PREPARED: under the record of voters before; `mask` has those that have promised the same
      * ballot under the present one */
     bool carried;

@@ -529,6 +529,9 @@ struct message_heartbeat {
     /* The partitions that the sender has prepared under the number in the header, and all of whose
      * registers it knows to be at a majority of that number's voters. Version 5. */
     struct message_partitions settled;
+    /* The voter of the number in the header that the sender is about to remove, as its index plus
+     * one; 0: none. That voter hands its partitions over. Version 5. */
+    uint32_t leaves;
 };
 
 /* The store with which a voter votes. */
