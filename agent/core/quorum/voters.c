@@ -334,8 +334,11 @@ void voters_receive(struct quorum *quorum, const struct message *message)
         forget(other);
         other->first_ns = step_now_ns(quorum);
     }
-    bool is_voter = heartbeat->leaves <= quorum->config->voter_count;
-    uint32_t leaves = is_voter && reaction_same_voters(quorum, message) ? heartbeat->leaves : 0;
+    /* The sender of another record may know that the voter is removed. It counts as leaving until
+     * this voter goes by that record, too. */
+    bool says = reaction_same_voters(quorum, message) &&
+                heartbeat->leaves <= quorum->config->voter_count;
+    uint32_t leaves = says ? heartbeat->leaves : other->leaves;
     bool same = counted == heartbeat->majority && other->leaves == leaves &&
                 memcmp(&other->owned, &heartbeat->owned, sizeof(heartbeat->owned)) == 0;
     other->number = heartbeat->number;

@@ -332,6 +332,9 @@ struct message_acquire {
     uint16_t lock_delay_ms;
     uint32_t waited_ms; /* for how long the host has been asking; rises with each repeat */
     uint8_t tries;      /* enum message_tries */
+    /* From a voter that passes on its queue: the version of the grant that it proposed for this
+     * request; ballot 0: none. Version 5. */
+    struct message_order made;
 };
 
 /* Whether processes of the asking host wait for the lock, or only try it. A try waits only for an
