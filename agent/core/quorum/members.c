@@ -675,8 +675,12 @@ bool members_load_seen(struct quorum *quorum, const struct quorum_seen *row)
 {
     HF_CHECK(!step_started(quorum));
     uint32_t voter = voter_named(quorum, &row->voter);
+    if (voter == quorum->config->voter_count && is_own_name(quorum, &row->voter)) {
+        own(quorum)->kept_commit = row->commit; /* members_vote() deletes the row */
+        return true;
+    }
     if (voter == quorum->config->voter_count) {
-        return quorum->members->voters.number > 1 || is_own_name(quorum, &row->voter);
+        return quorum->members->voters.number > 1;
     }
     struct member *member = &quorum->members->of[voter];
     member->seen_id[0] = row->store_id[0];
