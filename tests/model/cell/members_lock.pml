@@ -44,8 +44,9 @@
  *
  * A ballot goes on under the next number (it is carried) as soon as any voter goes by that one. Its
  * coordinator may still go by its own number then, or do both: that is more than it does. When a
- * majority of the next number has promised the ballot, it is one of that number. If it has proposed
- * nothing until then, its coordinator may have read enough before, or it reads these voters.
+ * majority of the next number has promised the ballot, it is one of that number. Its coordinator has
+ * read enough before. With -DREADS_AGAIN it reads these voters instead, if it has proposed nothing
+ * until then. With -DCARRIED=b only ballot b is carried.
  *
  * There are three ballots, one for each number in which it began, in any order. With -DROWS=2 or -DANY_NUMBERS each
  * ballot may have any number.
@@ -149,16 +150,30 @@ byte restarts;
             fi                                                                                     \
         }
 
-#define IS_CARRIED(b, a) (IS_PREPARED(b) && number[b] < 3 && MAY_VOTE(b, a, number[b] + 1))
+#ifndef CARRIED
+#define MAY_CARRY(b) 1
+#else
+#define MAY_CARRY(b) ((b) == CARRIED)
+#endif
+#define IS_CARRIED(b, a)                                                                           \
+    (MAY_CARRY(b) && IS_PREPARED(b) && number[b] < 3 && MAY_VOTE(b, a, number[b] + 1))
 #define CONFIRM(b, a) /* promises the carried ballot */                                            \
     :: d_step { IS_CARRIED(b, a) && ORDER(b) >= promise[a] && !IN(promised_next[b], a) ->          \
             promise[a] = ORDER(b);                                                                 \
             promised_next[b] = promised_next[b] | (1 << a);                                        \
+            READ_NEXT(b, a) }
+#ifdef READS_AGAIN
+#define READ_NEXT(b, a)                                                                            \
             if                                                                                     \
             :: value[b] == 0 && ORDER(accepted[a]) > ORDER(read_next[b]) ->                        \
                 read_next[b] = accepted[a]                                                         \
             :: else                                                                                \
-            fi }
+            fi
+#define USE_READ_NEXT(b) read[b] = (value[b] == 0 -> read_next[b] : read[b]);
+#else
+#define READ_NEXT(b, a)
+#define USE_READ_NEXT(b)
+#endif
 #ifdef BREAK_M9_CONFIRMED_BY_N
 #define CONFIRMS(b) IS_ENOUGH(promised_next[b], number[b])
 #else
@@ -170,9 +185,7 @@ byte restarts;
     took[b] = took_next[b]; took_next[b] = 0;                                                      \
     read_next[b] = 0
 #define GO_ON(b)                                                                                   \
-    :: d_step { promised_next[b] != 0 && CONFIRMS(b) -> NEXT_NUMBER(b) }                           \
-    :: d_step { promised_next[b] != 0 && CONFIRMS(b) && value[b] == 0 ->                           \
-            read[b] = read_next[b]; NEXT_NUMBER(b) }
+    :: d_step { promised_next[b] != 0 && CONFIRMS(b) -> USE_READ_NEXT(b) NEXT_NUMBER(b) }
 
 #define PROPOSE(b) /* the value that was read, or one of its own */                                \
     :: d_step { value[b] == 0 && IS_PREPARED(b) -> value[b] = (read[b] == 0 -> b : value[read[b]]) }
