@@ -104,16 +104,6 @@ static int replace_once(struct cell *cell, uint32_t round, struct load_window *q
     if (result == 0) {
         result = load_look(&load, asked_ns, end_ns, CELL_HOSTS, during);
     }
-    for (uint32_t i = 0; i < LOAD_CLIENTS; i++) {
-        for (size_t j = 0; j < load.clients[i].count; j++) {
-            const struct load_sample *x = &load.clients[i].samples[j];
-            if (x->start_ns > asked_ns && x->took_ns > 35000000) {
-                fprintf(stderr, "SLOW round %u client %u host %u coord %u at %.1f ms took %.1f ms -> %.1f\n", round, i, (i + 1) % CELL_HOSTS, x->coordinator,
-                        (double)(x->start_ns - asked_ns) / 1e6, (double)x->took_ns / 1e6, (double)(x->start_ns + x->took_ns - asked_ns) / 1e6);
-            }
-        }
-    }
-    fprintf(stderr, "STAGES round %u copied %.1f decided %.1f took %.1f ASKED %lld\n", round, times->copied_s * 1e3, times->decided_s * 1e3, times->took_s * 1e3, (long long)asked_ns);
     load_free(&load);
     return result;
 }
@@ -206,7 +196,6 @@ int figure_cell_replaced(const struct bench *bench, struct figure *figure)
     }
     end(&cell, &newcomer);
     if (result == 0) {
-        if (getenv("ONLY_LOAD")) { return 0; }
         result = replace_at_rest(bench, "1s", registers, &rest);
         series_add(&rest_decided->series, rest.decided_s);
         series_add(&rest_took->series, rest.took_s);

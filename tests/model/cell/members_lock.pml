@@ -174,11 +174,7 @@ byte restarts;
 #define READ_NEXT(b, a)
 #define USE_READ_NEXT(b)
 #endif
-#ifdef BREAK_M9_CONFIRMED_BY_N
-#define CONFIRMS(b) IS_ENOUGH(promised_next[b], number[b])
-#else
 #define CONFIRMS(b) IS_ENOUGH(promised_next[b], number[b] + 1)
-#endif
 #define NEXT_NUMBER(b) /* the ballot is one of the next number */                                  \
     number[b]++;                                                                                   \
     promised[b] = promised_next[b]; promised_next[b] = 0;                                          \
