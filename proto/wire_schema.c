@@ -56,6 +56,7 @@ static const struct field renew_optional[] = {
 };
 static const struct field heartbeat_optional[] = {
     PARTITIONS(message_heartbeat, settled),
+    U32(message_heartbeat, leaves),
 };
 static const struct field renew_ack_optional[] = {
     FIELD(message_renew_ack, release, FIELD_RELEASE, 0),
@@ -80,6 +81,7 @@ static const struct field acquire_fields[] = {
 /* Optional, because earlier releases do not have the field. In their cells a try waits. */
 static const struct field acquire_optional[] = {
     NUMBER(message_acquire, tries, MESSAGE_TRIES_ONLY),
+    ORDER(message_acquire, made),
 };
 static const struct field amend_fields[] = {
     ASKED(message_amend),
@@ -293,11 +295,11 @@ static const struct message_schema schemas[] = {
     [MESSAGE_POLLED] = SCHEMA("POLLED", session_answer_fields),
     [MESSAGE_MARK] = SCHEMA("MARK", session_fields),
     [MESSAGE_MARKED] = SCHEMA("MARKED", session_answer_fields),
-    [MESSAGE_ACQUIRE] = SCHEMA_OPTIONAL("ACQUIRE", acquire_fields, acquire_optional),
+    [MESSAGE_ACQUIRE] = SCHEMA_NEWEST("ACQUIRE", acquire_fields, acquire_optional, 2),
     [MESSAGE_AMEND] = SCHEMA_OPTIONAL("AMEND", amend_fields, amend_optional),
     [MESSAGE_GIVE_BACK] = SCHEMA("GIVE_BACK", give_back_fields),
     [MESSAGE_BREAK] = SCHEMA_OPTIONAL("BREAK", break_fields, break_optional),
-    [MESSAGE_HEARTBEAT] = SCHEMA_NEWEST("BEAT", heartbeat_fields, heartbeat_optional, 1),
+    [MESSAGE_HEARTBEAT] = SCHEMA_NEWEST("BEAT", heartbeat_fields, heartbeat_optional, 2),
     [MESSAGE_HELLO] = SCHEMA("HELLO", hello_fields),
     [MESSAGE_SYNC] = SCHEMA("PULL", sync_fields),
     [MESSAGE_SYNCED] = SCHEMA("PULLED", synced_fields),

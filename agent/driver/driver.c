@@ -194,6 +194,12 @@ static void send_to_peer(struct driver *driver, const struct message_agent *to,
         batch = driver->flying;
     } else if (message->kind == MESSAGE_GIVE_BACK) {
         batch = host_batch(driver);
+    } else if (message->kind == MESSAGE_SYNC &&
+               driver_find_voter(driver, &driver->config.self) == driver->config.voter_count) {
+        /* A store that learns asks for more when it has stored what it got. Otherwise a commit
+         * would have the more rows, the longer the commit before it took, and the clients of this
+         * host would wait for it. */
+        batch = quorum_batch(driver);
     } else if (message->kind == MESSAGE_CHECKPOINT) {
         /* a voter that lacks earlier chosen values cannot accept the checkpoint, so the chosen
          * values go first */

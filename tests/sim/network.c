@@ -162,8 +162,11 @@ static void forget_newer(struct message *message, uint32_t version)
         message->digest = 0;
         if (message->kind == MESSAGE_RENEW) {
             message->as.renew.durations = 0;
+        } else if (message->kind == MESSAGE_ACQUIRE) {
+            message->as.acquire.made = (struct message_order){0};
         } else if (message->kind == MESSAGE_HEARTBEAT) {
             memset(&message->as.heartbeat.settled, 0, sizeof(message->as.heartbeat.settled));
+            message->as.heartbeat.leaves = 0;
         } else if ((message->kind == MESSAGE_HELLO || message->kind == MESSAGE_HELLO_ACK) &&
                    message->as.hello.status >= MESSAGE_STATUS_RETIRED) {
             message->as.hello.status = MESSAGE_STATUS_OBSERVER;

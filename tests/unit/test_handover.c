@@ -173,6 +173,29 @@ START_TEST(handed_back_with_its_queues)
 }
 END_TEST
 
+/* The coordinator ends while it proposes a grant. The next one accepts that grant anew, and learns
+ * from the one before for which request it was made. So the host need not give it back as
+ * doubtful. */
+START_TEST(the_next_one_knows_what_was_made)
+{
+    struct cell *cell = cell_ready(3);
+    uint32_t owner = cell_coordinator(cell, "a");
+    uint32_t host = (owner + 1) % 3;
+    for (uint32_t i = 0; i < 3; i++) {
+        cell->drop[i][owner] = UINT64_C(1) << MESSAGE_ACCEPTED;
+    }
+    cell_acquire(cell, host, owner, "a", 1, 1, X, 0);
+    cell_run(cell, 10 * CELL_MS);
+    ck_assert(!has(cell, host, 1));
+    resign(cell, owner);
+    cell_run(cell, 500 * CELL_MS);
+    ck_assert_uint_ne(cell_coordinator_at(cell, host, "a"), owner);
+    ck_assert(has(cell, host, 1));
+    ck_assert(cell_got(cell, host, MESSAGE_GRANT)->as.grant.fresh);
+    cell_destroy(cell);
+}
+END_TEST
+
 /* One waiting host renews its session, and another has died. The coordinator does not hand over the
  * dead host's request, which would be a new request for the next coordinator. */
 START_TEST(a_lapsed_session_is_not_handed_on)
@@ -324,6 +347,7 @@ int main(void)
     tcase_add_loop_test(tests, the_next_one_knows_who_waits, 0, 2);
     tcase_add_test(tests, more_than_one_turn_of_answers);
     tcase_add_test(tests, handed_back_with_its_queues);
+    tcase_add_test(tests, the_next_one_knows_what_was_made);
     tcase_add_test(tests, a_lapsed_session_is_not_handed_on);
     tcase_add_test(tests, nobody_takes_over);
     tcase_add_test(tests, who_tries_in_vain_keeps_nothing);

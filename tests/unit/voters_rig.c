@@ -185,8 +185,11 @@ static bool as_older(struct message *message)
     message->digest = 0;
     if (message->kind == MESSAGE_RENEW) {
         message->as.renew.durations = 0;
+    } else if (message->kind == MESSAGE_ACQUIRE) {
+        message->as.acquire.made = (struct message_order){0};
     } else if (message->kind == MESSAGE_HEARTBEAT) {
         memset(&message->as.heartbeat.settled, 0, sizeof(message->as.heartbeat.settled));
+        message->as.heartbeat.leaves = 0;
     }
     return !message_is_of_version_5(message->kind);
 }

@@ -372,6 +372,7 @@ static void fill_voters(struct draw *draw, struct message *out, uint32_t shares)
         out->as.heartbeat.votes = true;
         partitions(draw, &out->as.heartbeat.owned);
         partitions(draw, &out->as.heartbeat.settled);
+        out->as.heartbeat.leaves = u32(draw);
         break;
     case MESSAGE_OWNER:
         out->as.owner.ballot = ballot(draw);
@@ -618,8 +619,11 @@ void wire_sample_of(struct message *message, uint32_t version)
         message->digest = 0;
         if (message->kind == MESSAGE_RENEW) {
             message->as.renew.durations = 0;
+        } else if (message->kind == MESSAGE_ACQUIRE) {
+            message->as.acquire.made = (struct message_order){0};
         } else if (message->kind == MESSAGE_HEARTBEAT) {
             memset(&message->as.heartbeat.settled, 0, sizeof(message->as.heartbeat.settled));
+            message->as.heartbeat.leaves = 0;
         } else if (message->kind == MESSAGE_REFUSED) {
             message->as.refused.table = 0;
             message->as.refused.room = 0;

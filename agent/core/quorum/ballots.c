@@ -7,6 +7,11 @@
  * If a voter refuses a PREPARE because of a higher promise, this voter tries again under a higher
  * round. If a voter refuses because another voter coordinates the partition, this voter tries again
  * under the same round. Before each try it waits for a short random time.
+ *
+ * When the record of voters changes, a prepared partition stays prepared under its ballot, for one
+ * number: it is *carried* (docs/PROTOCOL.md, rule 44). Meanwhile this voter asks the voters of the
+ * new record to promise the same ballot. Once a majority of them has, the partition is as if it had
+ * been prepared under the new number.
  */
 #include "ballots.h"
 
@@ -22,6 +27,8 @@ enum {
     /* An agent that connects within this time after a take-over is sent OWNER. An agent that
      * connects later does not need it: its host has sent its requests again meanwhile. */
     OWNER_AGAIN_MS = 1000,
+    /* A partition that is yielded is given up after this time, if no voter has taken it over. */
+    YIELD_MS = 1000,
 };
 
 struct ballots *ballots_lay_out(struct arena *arena)
@@ -68,11 +75,12 @@ void ballots_init(struct quorum *quorum)
         quorum->ballots->of[p].left_ns = INT64_MIN / 2;
         quorum->ballots->of[p].spent = true;
     }
-    ballots_follow(quorum);
+    ballots_follow(quorum, 1);
 }
 
-void ballots_follow(struct quorum *quorum)
+void ballots_follow(struct quorum *quorum, uint32_t number)
 {
+    quorum->ballots->number = number;
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
         uint8_t *order = quorum->ballots->of[p].order;
         for (uint32_t voter = 0; voter < quorum->config->voter_count; voter++) {
@@ -145,7 +153,7 @@ bool ballots_is_owned(const struct quorum *quorum, uint32_t p, uint32_t voter)
 {
     const struct ballot *partition = &quorum->ballots->of[p];
     bool own = voter != quorum->config->self && partition->state == PARTITION_PREPARED &&
-               voters_majority(quorum);
+               !partition->yields && voters_majority(quorum);
     return own || voters_claimed(quorum, p, voter);
 }
 
@@ -156,6 +164,7 @@ static void set_state(struct quorum *quorum, uint32_t p, enum partition_state st
     struct ballot *partition = &quorum->ballots->of[p];
     quorum->ballots->preparing -= partition->state == PARTITION_PREPARING;
     quorum->ballots->incomplete -= partition->state == PARTITION_PREPARED && !partition->complete;
+    quorum->ballots->carried -= partition->carried;
     step_counts(quorum)->left += partition->state == PARTITION_PREPARED &&
                                  state != PARTITION_PREPARED;
     step_counts(quorum)->taken_over += partition->state != PARTITION_PREPARED &&
@@ -165,6 +174,8 @@ static void set_state(struct quorum *quorum, uint32_t p, enum partition_state st
     }
     partition->state = (uint8_t)state;
     partition->complete = false;
+    partition->carried = false;
+    partition->yields = false;
     partition->synced = 0;
     partition->anew = false;
     quorum->ballots->preparing += state == PARTITION_PREPARING;
@@ -201,13 +212,13 @@ static uint32_t others_of(const struct quorum *quorum, const struct ballot *part
 }
 
 /* Returns whether to ask that voter for its promise now. This voter's own acceptor comes last
- * (ballots.h). */
+ * (ballots.h), unless it has promised the ballot already. */
 static bool is_asked(const struct quorum *quorum, const struct ballot *partition, uint32_t voter)
 {
-    return partition->state == PARTITION_PREPARING && !partition->anew &&
-           (partition->mask >> voter & 1) == 0 &&
-           (voter != quorum->config->self ||
-            others_of(quorum, partition) + 1 >= rules_majority(quorum));
+    bool prepares = partition->state == PARTITION_PREPARING && !partition->anew &&
+                    (voter != quorum->config->self ||
+                     others_of(quorum, partition) + 1 >= rules_majority(quorum));
+    return (prepares || partition->carried) && (partition->mask >> voter & 1) == 0;
 }
 
 /* Returns the lowest ballot above `ballot` for which that voter is to be asked for a promise; 0 if
@@ -321,6 +332,39 @@ void ballots_recount(struct quorum *quorum)
     }
 }
 
+/* Returns whether the partition's ballot may be used under the present record: a majority promised
+ * it under the number before, and this voter still has the same number in ballots. */
+static bool may_carry(const struct quorum *quorum, const struct ballot *partition)
+{
+    uint32_t self = quorum->config->self;
+    return partition->state == PARTITION_PREPARED &&
+           partition->number + 1 == quorum->ballots->number && self != QUORUM_NO_VOTER &&
+           (partition->ballot & UINT16_MAX) == quorum->config->ballot_ids[self];
+}
+
+void ballots_carry(struct quorum *quorum)
+{
+    bool any = false;
+    for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
+        struct ballot *partition = &quorum->ballots->of[p];
+        partition->spent = true;
+        any = any || partition->state != PARTITION_OTHERS;
+        if (may_carry(quorum, partition)) {
+            quorum->ballots->carried += !partition->carried;
+            partition->carried = true;
+            partition->mask = 0;
+            partition->synced = 0;
+        } else if (partition->state != PARTITION_OTHERS) {
+            begin(quorum, p);
+        }
+    }
+    if (any) {
+        prepare_at(quorum, step_now_ns(quorum));
+        voters_heartbeat_soon(quorum);
+        reaction_ballots_changed(quorum);
+    }
+}
+
 static void resign(struct quorum *quorum, uint32_t p)
 {
     set_state(quorum, p, PARTITION_OTHERS);
@@ -336,24 +380,48 @@ static bool replaced(const struct quorum *quorum, uint32_t p)
            voters_claimed(quorum, p, quorum->config->self);
 }
 
-/* Decides about one partition. Returns true if its state changed. */
-static bool review_one(struct quorum *quorum, uint32_t p, uint8_t able)
+/* Reviews a prepared partition whose preferred voter is `best`. Sets *yields if this call has
+ * begun, or ended, to yield the partition. Returns true if this voter resigned. */
+static bool review_prepared(struct quorum *quorum, uint32_t p, uint32_t best, bool *yields)
 {
     struct ballot *partition = &quorum->ballots->of[p];
     uint32_t self = quorum->config->self;
-    bool self_able = (able >> self & 1) != 0;
+    int64_t end_ns = partition->yields_ns + YIELD_MS * MS_NS;
+    bool leaves = self != QUORUM_NO_VOTER && (voters_leaving(quorum) >> self & 1) != 0;
+    bool to_other = self != QUORUM_NO_VOTER && voters_self_able(quorum) && best != self;
+    if (to_other && best < quorum->config->voter_count &&
+        (leaves || partition->yields || voters_settled(quorum, best))) {
+        if (!partition->yields) {
+            partition->yields = true;
+            partition->yields_ns = step_now_ns(quorum);
+            *yields = true;
+            look_again_at(quorum, step_now_ns(quorum) + YIELD_MS * MS_NS);
+            return false;
+        }
+        if (step_now_ns(quorum) < end_ns && !voters_claimed(quorum, p, self)) {
+            look_again_at(quorum, end_ns);
+            return false;
+        }
+    } else if (to_other) {
+        return false;
+    } else if (best == self && !replaced(quorum, p)) {
+        *yields = *yields || partition->yields;
+        partition->yields = false;
+        return false;
+    }
+    resign(quorum, p);
+    return true;
+}
+
+/* Decides about one partition. Returns true if its state changed. */
+static bool review_one(struct quorum *quorum, uint32_t p, uint8_t able, bool *yields)
+{
+    struct ballot *partition = &quorum->ballots->of[p];
+    uint32_t self = quorum->config->self;
     uint32_t best = preferred_of(quorum, p, able);
     switch ((enum partition_state)partition->state) {
     case PARTITION_PREPARED:
-        if (self_able && best != self) {
-            if (!voters_settled(quorum, best)) {
-                return false;
-            }
-        } else if (self_able && !replaced(quorum, p)) {
-            return false;
-        }
-        resign(quorum, p);
-        return true;
+        return review_prepared(quorum, p, best, yields);
     case PARTITION_PREPARING:
         if (best == self && !voters_claimed(quorum, p, self)) {
             return false;
@@ -395,10 +463,11 @@ void ballots_review(struct quorum *quorum)
     bool begun = false;
     bool changed = false;
     bool released = false;
+    bool yields = false;
     quorum->ballots->retry_ns = NEVER;
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
         bool owned = quorum->ballots->of[p].state == PARTITION_PREPARED;
-        if (review_one(quorum, p, able)) {
+        if (review_one(quorum, p, able, &yields)) {
             changed = true;
             begun = begun || quorum->ballots->of[p].state == PARTITION_PREPARING;
             released = released || owned;
@@ -411,7 +480,7 @@ void ballots_review(struct quorum *quorum)
         new_round(quorum);
         ask(quorum);
     }
-    if (released) {
+    if (released || yields) {
         voters_heartbeat_soon(quorum);
     }
     if (changed) {
@@ -457,6 +526,7 @@ static void prepared(struct quorum *quorum, uint32_t p)
     struct ballot *partition = &quorum->ballots->of[p];
     set_state(quorum, p, PARTITION_PREPARED);
     partition->spent = true;
+    partition->number = quorum->ballots->number;
     partition->prepared_ns = step_now_ns(quorum);
     if (quorum->config->voter_count == 1) {
         partition->complete = true;
@@ -470,6 +540,36 @@ static void prepared(struct quorum *quorum, uint32_t p)
                                            ? partition->ballot
                                            : quorum->ballots->announce_ballot;
     step_schedule(quorum, step_now_ns(quorum));
+}
+
+/* Notes that a majority of the present record's voters has promised the carried ballot. */
+static void confirmed(struct quorum *quorum, struct ballot *partition)
+{
+    partition->carried = false;
+    quorum->ballots->carried--;
+    partition->number = quorum->ballots->number;
+    if (quorum->config->voter_count == 1 && !partition->complete) {
+        partition->complete = true; /* the only voter was in every majority of the two before */
+        quorum->ballots->incomplete--;
+    }
+}
+
+/* Notes a promise for a partition that this voter has prepared, or is preparing. Returns true if
+ * the partition may be used, or may be read, from now on. */
+static bool promised(struct quorum *quorum, uint32_t p, uint32_t voter)
+{
+    struct ballot *partition = &quorum->ballots->of[p];
+    bool open = ballots_is_open(quorum, p);
+    partition->mask |= (uint8_t)(1u << voter);
+    if (partition->state == PARTITION_PREPARING && has_majority(quorum, partition)) {
+        prepared(quorum, p);
+        return true;
+    }
+    if (partition->carried && has_majority(quorum, partition)) {
+        confirmed(quorum, partition);
+        return true;
+    }
+    return partition->state == PARTITION_PREPARED && !open && ballots_is_open(quorum, p);
 }
 
 void ballots_promise(struct quorum *quorum, const struct message *message)
@@ -489,11 +589,9 @@ void ballots_promise(struct quorum *quorum, const struct message *message)
             continue;
         }
         if (message_partition_has(&promise->promised, p)) {
-            partition->mask |= (uint8_t)(1u << voter);
-            if (partition->state == PARTITION_PREPARING && has_majority(quorum, partition)) {
-                prepared(quorum, p);
-                any_prepared = true;
-            }
+            any_prepared |= promised(quorum, p, voter);
+        } else if (partition->carried && message_partition_has(&promise->refused, p)) {
+            ballots_preempted(quorum, p, promise->higher);
         } else if (partition->state == PARTITION_PREPARING &&
                    (message_partition_has(&promise->refused, p) ||
                     message_partition_has(&promise->owned, p))) {
@@ -517,7 +615,8 @@ void ballots_prepare_again(struct quorum *quorum, uint32_t p)
     /* the partition is prepared again, unless review_one() sees that another voter claims it */
     begin(quorum, p);
     prepare_at(quorum, step_now_ns(quorum) + pause_ns(quorum));
-    (void)review_one(quorum, p, voters_able(quorum));
+    bool yields = false;
+    (void)review_one(quorum, p, voters_able(quorum), &yields);
     voters_heartbeat_soon(quorum);
     reaction_ballots_changed(quorum);
 }
@@ -600,7 +699,7 @@ int64_t ballots_tick(struct quorum *quorum)
     if (quorum->ballots->retry_ns <= step_now_ns(quorum)) {
         ballots_review(quorum);
     }
-    if (quorum->ballots->preparing == 0) {
+    if (quorum->ballots->preparing + quorum->ballots->carried == 0) {
         quorum->ballots->prepare_ns = NEVER;
     } else if (quorum->ballots->prepare_ns <= step_now_ns(quorum)) {
         if (!step_has_room(quorum, 2 * MESSAGE_VOTERS_MAX + 1)) {
@@ -635,6 +734,12 @@ enum partition_state ballots_state(const struct quorum *quorum, uint32_t partiti
     return (enum partition_state)quorum->ballots->of[partition].state;
 }
 
+bool ballots_claims(const struct quorum *quorum, uint32_t partition)
+{
+    const struct ballot *at = &quorum->ballots->of[partition];
+    return at->state == PARTITION_PREPARED && !at->yields;
+}
+
 uint64_t ballots_of(const struct quorum *quorum, uint32_t partition)
 {
     return quorum->ballots->of[partition].ballot;
@@ -658,7 +763,19 @@ bool ballots_is_complete(const struct quorum *quorum, uint32_t partition)
 bool ballots_is_read(const struct quorum *quorum, uint32_t partition)
 {
     const struct ballot *at = &quorum->ballots->of[partition];
-    return at->state == PARTITION_PREPARED && !at->complete;
+    return at->state == PARTITION_PREPARED && !at->complete && !at->carried;
+}
+
+bool ballots_is_open(const struct quorum *quorum, uint32_t partition)
+{
+    const struct ballot *at = &quorum->ballots->of[partition];
+    return at->state == PARTITION_PREPARED &&
+           (!at->carried || (at->mask >> quorum->config->self & 1) != 0);
+}
+
+bool ballots_is_carried(const struct quorum *quorum, uint32_t partition)
+{
+    return quorum->ballots->of[partition].carried;
 }
 
 uint8_t ballots_to_read(const struct quorum *quorum, uint32_t partition)
@@ -698,13 +815,17 @@ void ballots_check_invariants(const struct quorum *quorum)
 {
     uint32_t preparing = 0;
     uint32_t incomplete = 0;
+    uint32_t carried = 0;
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
         const struct ballot *at = &quorum->ballots->of[p];
+        HF_CHECK(!at->carried || at->state == PARTITION_PREPARED);
+        carried += at->carried;
         preparing += at->state == PARTITION_PREPARING;
         incomplete += at->state == PARTITION_PREPARED && !at->complete;
     }
     HF_CHECK(preparing == quorum->ballots->preparing);
     HF_CHECK(incomplete == quorum->ballots->incomplete);
+    HF_CHECK(carried == quorum->ballots->carried);
 }
 
 uint32_t ballots_coordinator(const struct quorum *quorum, uint32_t p)

@@ -6,8 +6,13 @@
  *                         voter whose claims count claims the partition
  *          -> PREPARED    a majority promised: from here on the heartbeats claim the partition
  *          -> OTHERS      this voter resigned: no majority echoes its heartbeats, or a round is
- *                         stuck, or it is about to end, or the preferred voter is back and has
- *                         been able to coordinate for long enough (voters_settled())
+ *                         stuck, or it is about to end. Or it has yielded to another voter, which
+ *                         has prepared the partition meanwhile
+ *
+ * A prepared partition is *yielded* when the preferred voter is back and has been able to
+ * coordinate for long enough (voters_settled()), or when this voter is about to be removed. This
+ * voter then claims the partition no more, so the preferred voter takes it over. Until the others
+ * refuse this voter's ballot it decides requests as before, so that they need not wait.
  *
  * A proposal's order is (ballot, sequence). A ballot belongs to one voter. Each round is durable
  * before a ballot uses it, and no two processes use the same round. So no two proposals ever have
@@ -42,8 +47,9 @@ struct ballots *ballots_lay_out(struct arena *arena);
 void ballots_init(struct quorum *quorum);
 void ballots_load_round(struct quorum *quorum, uint32_t round);
 void ballots_start(struct quorum *quorum);
-/* Follows the voters to another record: another voter may be the preferred one of a partition. */
-void ballots_follow(struct quorum *quorum);
+/* Follows the voters to the record of that number: another voter may be the preferred one of a
+ * partition. */
+void ballots_follow(struct quorum *quorum, uint32_t number);
 
 /* ---- Rounds and orders ---- */
 
@@ -61,6 +67,9 @@ bool ballots_next_order(struct quorum *quorum, uint32_t partition, struct messag
 /* ---- A partition ---- */
 
 enum partition_state ballots_state(const struct quorum *quorum, uint32_t partition);
+/* Returns whether this voter's heartbeats are to claim the partition: it has prepared it, and does
+ * not yield it. */
+bool ballots_claims(const struct quorum *quorum, uint32_t partition);
 /* The ballot that this voter last used for the partition. */
 uint64_t ballots_of(const struct quorum *quorum, uint32_t partition);
 /* ballots_prepared_ns() returns when the partition became PREPARED. ballots_left_ns() returns when
@@ -80,8 +89,15 @@ bool ballots_is_complete(const struct quorum *quorum, uint32_t partition);
 /* For a partition that is PREPARED and not complete: the voters that promised and whose registers
  * were not read after that, one bit each. Otherwise 0. */
 uint8_t ballots_to_read(const struct quorum *quorum, uint32_t partition);
-/* Returns whether the partition is being read: it is PREPARED and not complete. */
+/* Returns whether the partition is being read: it is PREPARED under the present record of voters,
+ * and not complete. */
 bool ballots_is_read(const struct quorum *quorum, uint32_t partition);
+/* Returns whether rounds may begin: the partition is PREPARED, and the record of voters is durable
+ * here, so that the other voters have got it before they get a round. */
+bool ballots_is_open(const struct quorum *quorum, uint32_t partition);
+/* Returns whether the partition is PREPARED under the record of voters before the present one, and
+ * no majority of the present one has promised its ballot yet. */
+bool ballots_is_carried(const struct quorum *quorum, uint32_t partition);
 /* Notes that the voter's registers were read under this voter's ballot. Call it only while the
  * partition is being read. */
 /* Prepares the partition again: none of the voters that promised, and were not read yet, answers. */
@@ -104,6 +120,9 @@ void ballots_round_age(struct quorum *quorum, const struct voters_round *round);
 /* Drops all counted promises, and prepares every partition that this voter coordinates anew. Call
  * it when the record of stores changed. */
 void ballots_recount(struct quorum *quorum);
+/* The record of voters has changed: partitions that were prepared under the number before stay
+ * prepared, and are confirmed at the voters of now. All others are prepared anew. */
+void ballots_carry(struct quorum *quorum);
 /* Sends the agent OWNER if this voter has just taken over a partition. Call it when a connection to
  * the agent was made. */
 void ballots_reached(struct quorum *quorum, const struct message_agent *name);

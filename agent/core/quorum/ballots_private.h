@@ -21,6 +21,14 @@ struct ballot {
      * here has no value. */
     bool complete;
     bool anew; /* PREPARING: the partition needs a new ballot */
+    /* PREPARED: this voter does not claim the partition any more, and coordinates it only until
+     * another voter has prepared it */
+    bool yields;
+    int64_t yields_ns; /* since when */
+    /* PREPARED: under the record of voters before; `mask` has those that have promised the same
+     * ballot under the present one */
+    bool carried;
+    uint32_t number; /* PREPARED: the number of the record under which a majority promised */
     /* the next try needs a new ballot: this one was prepared, or a voter refused it for a higher
      * promise */
     bool spent;
@@ -32,7 +40,9 @@ struct ballots {
     uint32_t round;      /* the highest round that this voter used; durable */
     uint32_t seen_round; /* the highest round that any voter named */
     uint64_t sequence;
+    uint32_t number;     /* the number of the record of voters */
     uint32_t preparing;  /* how many partitions are PREPARING */
+    uint32_t carried;    /* how many partitions are PREPARED and carried */
     uint32_t incomplete; /* how many partitions are PREPARED and not complete */
     /* This voter prepares nothing before this time: it does not know other voters' claims yet. */
     int64_t begin_ns;

@@ -20,6 +20,8 @@ enum {
     GIVE_UP_MS = 20000, /* a proposal without a majority for so long is given up */
     SILENT_MS = 5000,   /* a newcomer that has not reported for so long is given up */
     LEARN_MS = 500,     /* how often LEARN is repeated */
+    LEAVE_MS = 1000,    /* how long a voter that is to be removed may hand its partitions over */
+    LEAVE_LOOK_MS = 50,
     OLDER_TTLS = 3,     /* for how many ttls an agent counts as one of an older version */
 };
 
@@ -622,9 +624,70 @@ void change_learned(struct quorum *quorum, const struct message *message)
     }
 }
 
+/* ---- A voter that is to be removed hands its partitions over ---- */
+
+uint32_t change_leaves(const struct quorum *quorum)
+{
+    const struct proposal *proposal = &quorum->changes->proposal;
+    if (proposal->stage != MESSAGE_CHANGE_DECIDES || !proposal->parting) {
+        return 0;
+    }
+    const struct message_voters *now = members_voters(quorum);
+    uint32_t at = message_voters_find(now, &proposal->asked.voter);
+    return at < now->count ? at + 1 : 0;
+}
+
+/* Returns whether the voter may be removed now: other voters coordinate its partitions, or it does
+ * not answer, or it takes too long. */
+static bool has_left(const struct quorum *quorum)
+{
+    uint32_t leaves = change_leaves(quorum);
+    if (leaves == 0 || step_now_ns(quorum) >= quorum->changes->proposal.leaves_ns ||
+        !answers(quorum, leaves - 1)) {
+        return true;
+    }
+    for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
+        uint32_t self = quorum->config->self;
+        bool own = self != leaves - 1 && ballots_claims(quorum, p);
+        if (!own && !voters_claimed(quorum, p, leaves - 1)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void change_claims_changed(struct quorum *quorum)
+{
+    if (quorum->changes->proposal.leaves) {
+        wake_at(quorum, step_now_ns(quorum));
+    }
+}
+
+static void leave(struct quorum *quorum)
+{
+    struct proposal *proposal = &quorum->changes->proposal;
+    if (has_left(quorum)) {
+        proposal->leaves = false;
+        begin_ballot(quorum);
+        return;
+    }
+    wake_at(quorum, step_now_ns(quorum) + LEAVE_LOOK_MS * MS_NS);
+}
+
 static void begin(struct quorum *quorum)
 {
     struct proposal *proposal = &quorum->changes->proposal;
+    if (proposal->asked.act == MESSAGE_MEMBER_REMOVE) {
+        proposal->stage = MESSAGE_CHANGE_DECIDES;
+        proposal->until_ns = step_now_ns(quorum) + GIVE_UP_MS * MS_NS;
+        proposal->leaves_ns = step_now_ns(quorum) + LEAVE_MS * MS_NS;
+        proposal->leaves = true;
+        proposal->parting = true;
+        ballots_review(quorum);
+        voters_heartbeat_soon(quorum);
+        leave(quorum);
+        return;
+    }
     if (proposal->asked.act != MESSAGE_MEMBER_ADD) {
         proposal->until_ns = step_now_ns(quorum) + GIVE_UP_MS * MS_NS;
         begin_ballot(quorum);
@@ -744,6 +807,8 @@ static int64_t proposal_tick(struct quorum *quorum)
     }
     if (learns) {
         send_learn(quorum);
+    } else if (proposal->leaves) {
+        leave(quorum);
     } else if (proposal->ballot == 0) {
         begin_ballot(quorum);
     } else if (proposal->accepting) {

@@ -70,6 +70,10 @@ void change_marks_read(struct quorum *quorum, uint32_t voter);
 void change_listing_read(struct quorum *quorum, uint32_t partition);
 /* The clock was wrong: what was counted by it counts anew. */
 void change_count_anew(struct quorum *quorum);
+/* The voter that this voter is about to remove, as its index plus one; 0: none. */
+uint32_t change_leaves(const struct quorum *quorum);
+/* Another voter has claimed partitions, or given them up. */
+void change_claims_changed(struct quorum *quorum);
 int64_t change_tick(struct quorum *quorum);
 
 #endif

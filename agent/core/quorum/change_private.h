@@ -13,6 +13,11 @@ struct proposal {
     uint32_t number;              /* the number that the change makes */
     struct message_voters record; /* what is proposed; count 0: not known yet */
     bool read;                    /* `record` was read from an acceptor */
+    /* DECIDES, of a removal: the voter is not to coordinate any more; and it hands its partitions
+     * over before the ballot begins */
+    bool parting;
+    bool leaves;
+    int64_t leaves_ns; /* until when at the latest */
     bool accepting;
     uint64_t ballot;
     uint64_t best;     /* the newest ballot under which an acceptor had accepted a record */

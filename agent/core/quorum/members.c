@@ -160,21 +160,31 @@ static void recount(struct quorum *quorum)
     }
 }
 
-void members_recount(struct quorum *quorum)
+void members_count_votes_anew(struct quorum *quorum)
 {
     quorum->members->number = number_of(quorum);
     rejoin_recount(quorum);
     sessions_recount(quorum);
     sync_recount(quorum);
+}
+
+void members_recount(struct quorum *quorum)
+{
+    members_count_votes_anew(quorum);
     ballots_recount(quorum);
 }
 
-void members_set_line(struct quorum *quorum, uint32_t voter, const struct message_member *line)
+void members_put_line(struct quorum *quorum, uint32_t voter, const struct message_member *line)
 {
     struct quorum_member *row = &step_emit(quorum, ACTION_PERSIST_MEMBER)->as.member;
     quorum->members->of[voter].line = *line;
     row->voter = quorum->config->voters[voter];
     row->member = *line;
+}
+
+void members_set_line(struct quorum *quorum, uint32_t voter, const struct message_member *line)
+{
+    members_put_line(quorum, voter, line);
     recount(quorum);
 }
 
@@ -664,8 +674,12 @@ bool members_load_seen(struct quorum *quorum, const struct quorum_seen *row)
 {
     HF_CHECK(!step_started(quorum));
     uint32_t voter = voter_named(quorum, &row->voter);
+    if (voter == quorum->config->voter_count && is_own_name(quorum, &row->voter)) {
+        own(quorum)->kept_commit = row->commit; /* members_vote() deletes the row */
+        return true;
+    }
     if (voter == quorum->config->voter_count) {
-        return quorum->members->voters.number > 1 || is_own_name(quorum, &row->voter);
+        return quorum->members->voters.number > 1;
     }
     struct member *member = &quorum->members->of[voter];
     member->seen_id[0] = row->store_id[0];

@@ -83,13 +83,17 @@ struct members {
 /* ---- members.c ---- */
 
 void members_set_line(struct quorum *quorum, uint32_t voter, const struct message_member *line);
+/* As members_set_line(), but counts nothing anew. */
+void members_put_line(struct quorum *quorum, uint32_t voter, const struct message_member *line);
 /* Sends every voter HELLO at the next tick, because something changed here. */
 void members_announce(struct quorum *quorum);
 void members_vote(struct quorum *quorum);
 /* Refuses this store, because it is not the one that the record names. `by` reported that. */
 void members_refuse_other(struct quorum *quorum, const struct message_agent *by);
-/* Asks again for everything that was counted under another record of stores or voters. */
+/* Asks again for everything that was counted under another record of stores. */
 void members_recount(struct quorum *quorum);
+/* As members_recount(), but leaves the ballots as they are. */
+void members_count_votes_anew(struct quorum *quorum);
 /* Notes the cell's rules, which name the voters. */
 void members_note_rules(struct quorum *quorum);
 

@@ -8,9 +8,12 @@
  *
  * When this agent goes by another record, its voters take the place of those of the configuration,
  * in ascending order of their names. Everything that is kept by a voter's index follows the voter's
- * name (reaction_follow()), and everything that was counted is counted anew (members_recount()):
- * answers of different numbers are never counted together, and a ballot belongs to the number under
- * which it began.
+ * name (reaction_follow()), and everything that was counted is counted anew: answers of different
+ * numbers are never counted together. A ballot that a majority promised under the number before may
+ * be used under the present one (ballots_carry()), and under no later one.
+ *
+ * An agent that follows a record tells the other voters of it before it sends them anything under
+ * that record: whatever comes first would be no vote there, and would have to be sent again.
  */
 #include <string.h>
 
@@ -149,7 +152,7 @@ static void add_lines(struct quorum *quorum, const struct succession *succession
         const uint64_t *id = voters->of[i].store_id;
         if (succession->from[i] == SUCCESSION_NONE && (id[0] | id[1]) != 0) {
             struct message_member line = {.store_id = {id[0], id[1]}, .generation = 1};
-            members_set_line(quorum, i, &line);
+            members_put_line(quorum, i, &line);
         }
     }
 }
@@ -257,6 +260,22 @@ static bool will_vote(const struct quorum *quorum, const struct succession *succ
                : members_status(quorum) == MESSAGE_STATUS_LEARNING && names_this_store(quorum);
 }
 
+static void tell(struct quorum *quorum, uint32_t agent)
+{
+    struct message_told *told = &step_send(quorum, agent, MESSAGE_VOTERS)->as.told;
+    message_voters_copy(&told->voters, &quorum->members->voters);
+}
+
+/* Tells the voters of the present record, apart from this one. */
+static void tell_voters(struct quorum *quorum)
+{
+    for (uint32_t i = 0; i < quorum->config->voter_count; i++) {
+        if (i != quorum->config->self) {
+            tell(quorum, agents_of_voter(quorum, i));
+        }
+    }
+}
+
 static void follow(struct quorum *quorum, const struct message_voters *voters)
 {
     struct succession succession;
@@ -270,7 +289,9 @@ static void follow(struct quorum *quorum, const struct message_voters *voters)
     follow_lines(quorum, &succession, self);
     reaction_follow(quorum, &succession);
     add_lines(quorum, &succession);
-    members_recount(quorum);
+    tell_voters(quorum);
+    members_count_votes_anew(quorum);
+    ballots_carry(quorum);
     set_status(quorum, &succession);
     members_announce(quorum);
     voters_heartbeat_soon(quorum);
@@ -297,12 +318,6 @@ static bool may_follow(const struct quorum *quorum, const struct message_voters 
 }
 
 /* ---- Messages ---- */
-
-static void tell(struct quorum *quorum, uint32_t agent)
-{
-    struct message_told *told = &step_send(quorum, agent, MESSAGE_VOTERS)->as.told;
-    message_voters_copy(&told->voters, &quorum->members->voters);
-}
 
 static void ask(struct quorum *quorum, uint32_t agent)
 {
@@ -395,21 +410,10 @@ void members_asked(struct quorum *quorum, const struct message *message)
     }
 }
 
-/* Tells the voters of the present record, apart from this one. */
-static void tell_voters(struct quorum *quorum)
-{
-    for (uint32_t i = 0; i < quorum->config->voter_count; i++) {
-        if (i != quorum->config->self) {
-            tell(quorum, agents_of_voter(quorum, i));
-        }
-    }
-}
-
 void members_choose(struct quorum *quorum, const struct message_voters *voters)
 {
     uint32_t agent = 0;
     follow(quorum, voters);
-    tell_voters(quorum);
     if (voters->act == MESSAGE_MEMBER_REMOVE && agents_find(quorum, &voters->changed, &agent) &&
         memcmp(&voters->changed, &quorum->config->name, sizeof(voters->changed)) != 0) {
         tell(quorum, agent);

@@ -271,7 +271,7 @@ void operation_look(struct quorum *quorum, struct operation *operation)
         rest(quorum, operation);
         return;
     }
-    if (state != PARTITION_PREPARED) {
+    if (!ballots_is_open(quorum, operation->partition)) {
         return;
     }
     const struct record *own = registers_find(quorum, operation->name);
@@ -293,7 +293,8 @@ static void partition_changed(struct quorum *quorum, uint32_t p)
     struct queue_partition *partition = &quorum->queues->partitions[p];
     enum partition_state state = ballots_state(quorum, p);
     uint64_t ballot = ballots_of(quorum, p);
-    uint64_t sees = ballot << 2 | state;
+    bool open = ballots_is_open(quorum, p);
+    uint64_t sees = ballot << 3 | (uint64_t)open << 2 | state;
     if (sees == partition->saw) {
         return;
     }
@@ -302,12 +303,41 @@ static void partition_changed(struct quorum *quorum, uint32_t p)
         struct operation *operation = &quorum->queues->operations[at];
         bool same = state == PARTITION_PREPARED && operation->order.ballot == ballot;
         if (operation->state != OPERATION_WAITING && same) {
+            if (open) { /* the round goes on under another record of voters */
+                wait_until(quorum, operation, step_now_ns(quorum));
+            }
             continue;
         }
         operation_set_state(quorum, operation, OPERATION_WAITING);
         operation->unused = operation->unused && same;
         forget_outcomes(quorum, operation);
         wait_until(quorum, operation, step_now_ns(quorum));
+    }
+}
+
+/* Forgets the voters' answers to the round: they were given under another record of voters. */
+static void round_anew(struct quorum *quorum, struct operation *operation)
+{
+    operation->mask = 0;
+    operation->full = 0;
+    operation->spared = 0;
+    if (operation->state == OPERATION_READING) {
+        record_drop(quorum, &operation->value);
+        operation->found = false;
+        operation->lacking = false;
+        memset(&operation->checkpoint, 0, sizeof(operation->checkpoint));
+    }
+}
+
+void queues_count_anew(struct quorum *quorum)
+{
+    for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
+        uint32_t at = quorum->queues->partitions[p].first;
+        for (; at != NONE; at = quorum->queues->operations[at].next) {
+            if (quorum->queues->operations[at].state != OPERATION_WAITING) {
+                round_anew(quorum, &quorum->queues->operations[at]);
+            }
+        }
     }
 }
 

@@ -41,6 +41,8 @@ void queues_agent_named(struct quorum *quorum, uint32_t agent);
 /* Follows the voters to another record: an answer goes through the voter that passed its request
  * on, if it still is one. */
 void queues_follow(struct quorum *quorum, const struct succession *succession);
+/* Counts the voters' answers to the rounds anew, because the record of voters is another one. */
+void queues_count_anew(struct quorum *quorum);
 /* Returns whether nothing of the agent is queued here. */
 bool queues_is_unknown(const struct quorum *quorum, uint32_t agent);
 

@@ -20,6 +20,10 @@
  * gone would then keep its turn through every change of coordinator. A host that is not gone asks
  * again, and reports how long it has waited.
  *
+ * A request that this voter was about to grant says so with the grant's version. If the next
+ * coordinator reads that grant, it knows for which request the grant was made, and so the host need
+ * not give it back as doubtful (docs/PROTOCOL.md, rule 11).
+ *
  * Safety does not depend on a handover: an acquire may always be repeated, late or needless, and it
  * can only give the lock to its own host. A voter that is killed hands nothing over.
  */
@@ -42,6 +46,7 @@ static void pass_on(struct quorum *quorum, const struct operation *operation,
     acquire->lock_delay_ms = request->lock_delay_ms;
     acquire->waited_ms = waited_ms < UINT32_MAX ? (uint32_t)waited_ms : UINT32_MAX;
     acquire->tries = request->tries;
+    acquire->made = request->version;
     voters_note_passed(quorum, voter);
 }
 

@@ -34,6 +34,7 @@ static void read_request(const struct quorum *quorum, const struct message *mess
         request->arrived_ns -= acquire->waited_ms * MS_NS;
         request->waited_ms = acquire->waited_ms;
         request->tries = acquire->tries;
+        request->version = acquire->made;
         request->probes = acquire->tries != MESSAGE_TRIES_NONE;
     } else if (message->kind == MESSAGE_AMEND) {
         const struct message_amend *amend = &message->as.amend;
@@ -81,6 +82,8 @@ static bool request_from(struct quorum *quorum, const struct message *message,
             return false;
         }
         request->relay = (uint8_t)voter;
+    } else if (request->kind == MESSAGE_ACQUIRE) {
+        request->version = (struct message_order){0}; /* only a coordinator knows */
     }
     if (!agents_guest(quorum, who, &agent)) {
         struct message_refused *refused =
@@ -142,6 +145,22 @@ static bool note_tries(struct queued_request *queued, const struct queued_reques
     return queued->probes || before == MESSAGE_TRIES_ONLY;
 }
 
+/* A copy of an acquire from the voter that coordinated the partition before: notes which grant that
+ * voter had proposed for the request. If that is the grant which is being accepted anew, the host
+ * may use it at once, although this voter did not make it. */
+static void note_made(const struct operation *operation, struct queued_request *queued,
+                      const struct queued_request *copy)
+{
+    if (copy->version.ballot == 0 || queued->version.ballot != 0) {
+        return;
+    }
+    queued->version = copy->version;
+    if (queued->outcome == OUTCOME_GRANT && operation->value.mode == MESSAGE_MODE_EXCLUSIVE &&
+        message_order_equal(record_version(&operation->value), queued->version)) {
+        queued->fresh = true;
+    }
+}
+
 /*
  * Returns whether the request is in the queue already. If so, the answer will go the way of the
  * latest copy; if the copy of an acquire asks for something else, *changed is set, and the acquire
@@ -162,6 +181,9 @@ static bool is_queued(struct quorum *quorum, struct operation *operation,
                 operation->way = other->outcome == OUTCOME_GRANT ? request->relay : operation->way;
             }
             other->seen_ns = step_now_ns(quorum);
+            if (other->kind == MESSAGE_ACQUIRE) {
+                note_made(operation, other, request);
+            }
             *changed = other->kind == MESSAGE_ACQUIRE && other->mode != request->mode &&
                        other->outcome == OUTCOME_NONE;
             other->mode = *changed ? request->mode : other->mode;

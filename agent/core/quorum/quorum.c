@@ -185,14 +185,25 @@ bool reaction_votes(const struct quorum *quorum)
 void reaction_fill_heartbeat(const struct quorum *quorum, struct message_heartbeat *heartbeat)
 {
     heartbeat->votes = members_votes(quorum);
+    heartbeat->leaves = change_leaves(quorum);
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
-        if (ballots_state(quorum, p) == PARTITION_PREPARED) {
+        if (ballots_claims(quorum, p)) {
             message_partition_add(&heartbeat->owned, p);
         }
         if (reaction_is_changing(quorum) && sync_is_settled(quorum, p)) {
             message_partition_add(&heartbeat->settled, p);
         }
     }
+}
+
+uint32_t reaction_leaves(const struct quorum *quorum)
+{
+    return change_leaves(quorum);
+}
+
+bool reaction_same_voters(const struct quorum *quorum, const struct message *message)
+{
+    return members_same_voters(quorum, message);
 }
 
 void reaction_voters_changed(struct quorum *quorum)
@@ -203,6 +214,7 @@ void reaction_voters_changed(struct quorum *quorum)
 void reaction_claims_changed(struct quorum *quorum, uint32_t voter)
 {
     queues_claims_changed(quorum, voter);
+    change_claims_changed(quorum);
 }
 
 /* Refuses an agent whose configuration is that of another cell, or is an older one of this cell. */
@@ -242,6 +254,7 @@ void reaction_ballots_changed(struct quorum *quorum)
 void reaction_prepared(struct quorum *quorum)
 {
     sync_at_once(quorum);
+    change_claims_changed(quorum);
 }
 
 void reaction_listing_read(struct quorum *quorum, uint32_t voter, enum message_sync_what what,
@@ -263,8 +276,9 @@ void reaction_follow(struct quorum *quorum, const struct succession *succession)
 {
     agents_follow(quorum);
     voters_follow(quorum, succession);
-    ballots_follow(quorum);
+    ballots_follow(quorum, members_voters(quorum)->number);
     queues_follow(quorum, succession);
+    queues_count_anew(quorum);
     sync_follow(quorum);
     change_follow(quorum);
     bounds_follow(quorum);

@@ -32,6 +32,10 @@ bool reaction_votes(const struct quorum *quorum);
 
 /* From voters: fills in whether this voter votes, and what it coordinates. */
 void reaction_fill_heartbeat(const struct quorum *quorum, struct message_heartbeat *heartbeat);
+/* From voters: the voter that this voter is about to remove, as its index plus one; 0: none. */
+uint32_t reaction_leaves(const struct quorum *quorum);
+/* From voters: whether the message's sender goes by the same record of voters. */
+bool reaction_same_voters(const struct quorum *quorum, const struct message *message);
 /* From voters: which voters can coordinate may have changed. */
 void reaction_voters_changed(struct quorum *quorum);
 /* From voters: that voter may claim other partitions than before. */

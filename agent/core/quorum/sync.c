@@ -294,7 +294,7 @@ bool sync_read(struct quorum *quorum, uint32_t voter, enum message_sync_what wha
 static bool may_settle(const struct quorum *quorum, uint32_t p)
 {
     return reaction_is_changing(quorum) && ballots_state(quorum, p) == PARTITION_PREPARED &&
-           ballots_is_complete(quorum, p);
+           ballots_is_complete(quorum, p) && !ballots_is_carried(quorum, p);
 }
 
 bool sync_is_settled(const struct quorum *quorum, uint32_t p)

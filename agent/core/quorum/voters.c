@@ -6,7 +6,9 @@
  * that in its own heartbeats.
  *
  * At the start no voter is suspected. Otherwise, in a cell whose voters start one after
- * the other, partitions would be taken over and handed back needlessly.
+ * the other, partitions would be taken over and handed back needlessly. But a voter that a change
+ * of the voters has added can coordinate only when it says so. Until then the others keep its
+ * partitions.
  */
 #include "voters.h"
 
@@ -68,6 +70,9 @@ static bool able(const struct quorum *quorum, const struct other_voter *other)
     if (!alive(quorum, other)) {
         return false;
     }
+    if (other->joined) {
+        return other->votes && other->majority;
+    }
     if (other->number == 0) {
         return true; /* at the start no voter is suspected */
     }
@@ -106,6 +111,24 @@ static bool self_able(const struct quorum *quorum)
     return may_coordinate(quorum) && step_started(quorum) && reaction_votes(quorum);
 }
 
+bool voters_self_able(const struct quorum *quorum)
+{
+    return self_able(quorum);
+}
+
+uint8_t voters_leaving(const struct quorum *quorum)
+{
+    uint32_t own = reaction_leaves(quorum);
+    uint32_t mask = own != 0 ? 1u << (own - 1) : 0;
+    for (uint32_t voter = 0; voter < quorum->config->voter_count; voter++) {
+        const struct other_voter *other = &quorum->voters->others[voter];
+        if (voter != quorum->config->self && other->leaves != 0 && alive(quorum, other)) {
+            mask |= 1u << (other->leaves - 1);
+        }
+    }
+    return (uint8_t)mask;
+}
+
 uint8_t voters_able(const struct quorum *quorum)
 {
     uint8_t mask = 0;
@@ -114,7 +137,8 @@ uint8_t voters_able(const struct quorum *quorum)
                                                   : able(quorum, &quorum->voters->others[voter]);
         mask |= (uint8_t)(good << voter);
     }
-    return mask;
+    uint8_t stay = (uint8_t)(mask & ~voters_leaving(quorum));
+    return stay != 0 ? stay : mask;
 }
 
 static void forget(struct other_voter *other)
@@ -124,6 +148,7 @@ static void forget(struct other_voter *other)
     other->echoed_ns = INT64_MIN;
     other->good_ns = NEVER;
     memset(&other->owned, 0, sizeof(other->owned));
+    other->leaves = 0;
     other->votes = false;
     other->majority = false;
     other->had_majority = false;
@@ -179,9 +204,11 @@ void voters_follow(struct quorum *quorum, const struct succession *succession)
     struct other_voter room[MESSAGE_VOTERS_MAX];
     succession_move(succession, voters->others, sizeof(voters->others[0]), room);
     for (uint32_t voter = 0; voter < succession->count; voter++) {
+        voters->others[voter].leaves = 0;
         if (succession->from[voter] == SUCCESSION_NONE) {
             forget(&voters->others[voter]);
             voters->others[voter].seen_ns = step_now_ns(quorum);
+            voters->others[voter].joined = true;
         }
     }
     memset(&voters->given_up, 0, sizeof(voters->given_up));
@@ -307,14 +334,21 @@ void voters_receive(struct quorum *quorum, const struct message *message)
         forget(other);
         other->first_ns = step_now_ns(quorum);
     }
-    bool same = counted == heartbeat->majority &&
+    /* The sender of another record may know that the voter is removed. It counts as leaving until
+     * this voter goes by that record, too. */
+    bool says = reaction_same_voters(quorum, message) &&
+                heartbeat->leaves <= quorum->config->voter_count;
+    uint32_t leaves = says ? heartbeat->leaves : other->leaves;
+    bool same = counted == heartbeat->majority && other->leaves == leaves &&
                 memcmp(&other->owned, &heartbeat->owned, sizeof(heartbeat->owned)) == 0;
     other->number = heartbeat->number;
     other->seen_ns = step_now_ns(quorum);
     other->votes = heartbeat->votes;
     other->majority = heartbeat->majority;
     other->had_majority = other->had_majority || heartbeat->majority;
+    other->joined = other->joined && !(heartbeat->votes && heartbeat->majority);
     other->owned = heartbeat->owned;
+    other->leaves = leaves;
     voters_detector_echoed(quorum, voter, note_echo(quorum, other, heartbeat->echo));
     bool good = able(quorum, other) && other->majority;
     if (!good) {

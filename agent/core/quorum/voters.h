@@ -58,8 +58,13 @@ int64_t voters_tick(struct quorum *quorum);
 /* Returns whether this voter, and the voters that vote and have echoed its heartbeats lately, form
  * a majority. */
 bool voters_majority(const struct quorum *quorum);
-/* Returns, as bits, the voters that can coordinate; this voter is among them if it can. */
+/* Returns, as bits, the voters that can coordinate; this voter is among them if it can. A voter
+ * that is about to be removed is not, if there is another one. */
 uint8_t voters_able(const struct quorum *quorum);
+/* Returns whether this voter can coordinate. It may nevertheless be about to be removed. */
+bool voters_self_able(const struct quorum *quorum);
+/* Returns, as bits, the voters that a living voter is about to remove. */
+uint8_t voters_leaving(const struct quorum *quorum);
 /* Returns whether a heartbeat of that voter came within the suspicion timeout; always true for this
  * voter. */
 bool voters_heartbeats_arrive(const struct quorum *quorum, uint32_t voter);

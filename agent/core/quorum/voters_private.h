@@ -39,7 +39,9 @@ struct other_voter {
     int64_t passed_ns; /* when a queued request was last passed on to the other voter; INT64_MIN:
                         * never */
     struct message_partitions owned;
+    uint32_t leaves; /* the voter that it is about to remove, as its index plus one; 0: none */
     bool broken; /* its link is broken */
+    bool joined; /* a change of the voters added it, and it has not coordinated yet */
     bool votes;
     bool majority;
     bool had_majority; /* a heartbeat of its process has reported a majority */

@@ -333,6 +333,9 @@ struct message_acquire {
     uint16_t lock_delay_ms;
     uint32_t waited_ms; /* for how long the host has been asking; rises with each repeat */
     uint8_t tries;      /* enum message_tries */
+    /* From a voter that passes on its queue: the version of the grant that it proposed for this
+     * request; ballot 0: none. Version 5. */
+    struct message_order made;
 };
 
 /* Whether processes of the asking host wait for the lock, or only try it. A try waits only for an
@@ -530,6 +533,9 @@ struct message_heartbeat {
     /* The partitions that the sender has prepared under the number in the header, and all of whose
      * registers it knows to be at a majority of that number's voters. Version 5. */
     struct message_partitions settled;
+    /* The voter of the number in the header that the sender is about to remove, as its index plus
+     * one; 0: none. That voter hands its partitions over. Version 5. */
+    uint32_t leaves;
 };
 
 /* The store with which a voter votes. */

@@ -29,9 +29,11 @@
  *   m5  a voter that knows n + 1 neither promises nor accepts under n
  *   m6  a voter's number is durable before the voter acts on it
  *   m7  n + 2 begins only when n + 1 is complete
- *   m8  n + 1 is complete only when a ballot that began under n + 1 was prepared at a majority of
- *       n + 1, and what it read is at a majority of n + 1
- *   m9  a ballot belongs to the number under which it began
+ *   m8  n + 1 is complete only when a ballot was prepared at a majority of n + 1 under n + 1, and
+ *       what it read or proposed is at a majority of n + 1
+ *   m9  a ballot belongs to the number under which a majority promised it. It may be used under the
+ *       next number too, and under a later one only when a majority of the next one has promised it
+ *       under that number
  *   m17 no two voters of a number and of the next one have the same id, so no ballot is used twice
  *
  * With -DADOPTED, "is at a majority of n + 1" means that these voters took the value over as old as
@@ -44,8 +46,14 @@
  * -DEMPTIED, may lose it when it knows that its removal is complete (rule 48):
  *   m18 a store is emptied only when its voter goes by the number that removes it
  *
- * There are three ballots, one for each number, in any order. With -DROWS=2 or -DANY_NUMBERS each
- * ballot may have any number.
+ * A ballot goes on under the next number (it is carried) as soon as any voter goes by that one. Its
+ * coordinator may still go by its own number then, or do both: that is more than it does. When a
+ * majority of the next number has promised the ballot, it is one of that number. Its coordinator has
+ * read enough before. With -DREADS_AGAIN it reads these voters instead, if it has proposed nothing
+ * until then. With -DCARRIED=b only ballot b is carried.
+ *
+ * There are three ballots, one for each number in which it began, in any order. With -DROWS=2 or
+ * -DANY_NUMBERS each ballot may have any number.
  */
 #define VOTERS 4
 #ifdef AGAIN
@@ -71,11 +79,15 @@ byte newest_number = 1; /* the newest number that is known to be chosen */
 bit complete;       /* number 2 is complete */
 
 /* Ballots. The index is the order, unless two have the same. */
-byte number[ROWS + 1];   /* the number under which the ballot began */
-byte promised[ROWS + 1]; /* the voters that promised it */
+byte number[ROWS + 1];   /* the number under which the ballot is, or is to be, prepared */
+byte promised[ROWS + 1]; /* the voters that promised it under that number */
 byte read[ROWS + 1];     /* the newest row that they had accepted; 0: none */
 byte value[ROWS + 1];    /* what it proposes; 0: nothing yet */
-byte took[ROWS + 1];     /* the voters that accepted it */
+byte took[ROWS + 1];     /* the voters that accepted it under that number */
+/* the same, under the next number */
+byte promised_next[ROWS + 1];
+byte read_next[ROWS + 1];
+byte took_next[ROWS + 1];
 #ifdef BREAK_M9_BALLOT_KEPT
 bit kept[ROWS + 1];
 #endif
@@ -124,20 +136,20 @@ byte restarts;
 #else
 #define SAME_NUMBER(a, n) (knows[a] == (n))
 #endif
-#define MAY_VOTE(b, a) (VOTES(a, number[b]) && SAME_NUMBER(a, number[b]))
+#define MAY_VOTE(b, a, n) (VOTES(a, n) && SAME_NUMBER(a, n))
 
 #ifdef BREAK_M9_BALLOT_KEPT
 #define IS_PREPARED(b) (kept[b] || IS_ENOUGH(promised[b], number[b]))
 #define KEEP(b) /* the ballot goes on under the next number, with the promises that it has */      \
     :: d_step { IS_PREPARED(b) && value[b] == 0 && number[b] < newest_number ->                    \
-            number[b]++; kept[b] = 1 }
+            number[b]++; kept[b] = 1; promised_next[b] = 0; read_next[b] = 0 }
 #else
 #define IS_PREPARED(b) IS_ENOUGH(promised[b], number[b])
 #define KEEP(b)
 #endif
 
 #define PROMISE(b, a)                                                                              \
-    :: d_step { MAY_VOTE(b, a) && !IS_PREPARED(b) && ORDER(b) >= promise[a] &&                     \
+    :: d_step { MAY_VOTE(b, a, number[b]) && !IS_PREPARED(b) && ORDER(b) >= promise[a] &&          \
                 !IN(promised[b], a) ->                                                             \
             promise[a] = ORDER(b);                                                                 \
             promised[b] = promised[b] | (1 << a);                                                  \
@@ -147,21 +159,57 @@ byte restarts;
             fi                                                                                     \
         }
 
+#ifndef CARRIED
+#define MAY_CARRY(b) 1
+#else
+#define MAY_CARRY(b) ((b) == CARRIED)
+#endif
+#define IS_CARRIED(b, a)                                                                           \
+    (MAY_CARRY(b) && IS_PREPARED(b) && number[b] < 3 && MAY_VOTE(b, a, number[b] + 1))
+#define CONFIRM(b, a) /* promises the carried ballot */                                            \
+    :: d_step { IS_CARRIED(b, a) && ORDER(b) >= promise[a] && !IN(promised_next[b], a) ->          \
+            promise[a] = ORDER(b);                                                                 \
+            promised_next[b] = promised_next[b] | (1 << a);                                        \
+            READ_NEXT(b, a) }
+#ifdef READS_AGAIN
+#define READ_NEXT(b, a)                                                                            \
+            if                                                                                     \
+            :: value[b] == 0 && ORDER(accepted[a]) > ORDER(read_next[b]) ->                        \
+                read_next[b] = accepted[a]                                                         \
+            :: else                                                                                \
+            fi
+#define USE_READ_NEXT(b) read[b] = (value[b] == 0 -> read_next[b] : read[b]);
+#else
+#define READ_NEXT(b, a)
+#define USE_READ_NEXT(b)
+#endif
+#define CONFIRMS(b) IS_ENOUGH(promised_next[b], number[b] + 1)
+#define NEXT_NUMBER(b) /* the ballot is one of the next number */                                  \
+    number[b]++;                                                                                   \
+    promised[b] = promised_next[b]; promised_next[b] = 0;                                          \
+    took[b] = took_next[b]; took_next[b] = 0;                                                      \
+    read_next[b] = 0
+#define GO_ON(b)                                                                                   \
+    :: d_step { promised_next[b] != 0 && CONFIRMS(b) -> USE_READ_NEXT(b) NEXT_NUMBER(b) }
+
 #define PROPOSE(b) /* the value that was read, or one of its own */                                \
     :: d_step { value[b] == 0 && IS_PREPARED(b) -> value[b] = (read[b] == 0 -> b : value[read[b]]) }
 
+#define ACCEPTED(b, a, by, n)                                                                      \
+    promise[a] = ORDER(b);                                                                         \
+    accepted[a] = b;                                                                               \
+    by = by | (1 << a);                                                                            \
+    if                                                                                             \
+    :: IS_ENOUGH(by, n) ->                                                                         \
+        assert(decided == 0 || decided == value[b]); /* p1 */                                      \
+        decided = value[b]                                                                         \
+    :: else                                                                                        \
+    fi
 #define ACCEPT(b, a)                                                                               \
-    :: d_step { MAY_VOTE(b, a) && value[b] != 0 && ORDER(b) >= promise[a] && !IN(took[b], a) ->    \
-            promise[a] = ORDER(b);                                                                 \
-            accepted[a] = b;                                                                       \
-            took[b] = took[b] | (1 << a);                                                          \
-            if                                                                                     \
-            :: IS_ENOUGH(took[b], number[b]) ->                                                    \
-                assert(decided == 0 || decided == value[b]); /* p1 */                              \
-                decided = value[b]                                                                 \
-            :: else                                                                                \
-            fi                                                                                     \
-        }
+    :: d_step { value[b] != 0 && MAY_VOTE(b, a, number[b]) && ORDER(b) >= promise[a] &&            \
+                !IN(took[b], a) -> ACCEPTED(b, a, took[b], number[b]) }                            \
+    :: d_step { value[b] != 0 && IS_CARRIED(b, a) && ORDER(b) >= promise[a] &&                     \
+                !IN(took_next[b], a) -> ACCEPTED(b, a, took_next[b], number[b] + 1) }
 
 #ifdef CATCH_UPS
 #define CATCH_UP(a, x) /* a voter or learner takes over what another has: no vote */               \
@@ -190,7 +238,12 @@ byte restarts;
 #define KNOW_2                                                                                     \
     ((knows[0] >= 2) | (knows[1] >= 2) << 1 | (knows[2] >= 2) << 2 | (knows[3] >= 2) << 3)
 #ifdef ADOPTED
-#define HAS(b, a) ((ORDER(accepted[a]) >= ORDER(read[b])) << a)
+#ifdef BREAK_M8_WHAT_IT_PROPOSED
+#define NEWEST(b) ORDER(read[b])
+#else
+#define NEWEST(b) (value[b] != 0 -> ORDER(b) : ORDER(read[b]))
+#endif
+#define HAS(b, a) ((ORDER(accepted[a]) >= NEWEST(b)) << a)
 #define STORED(b) (HAS(b, 0) | HAS(b, 1) | HAS(b, 2) | HAS(b, 3))
 #else
 #define STORED(b) took[b]
@@ -216,7 +269,9 @@ byte restarts;
 #define EACH_VOTER(X, p) X(p, 0) X(p, 1) X(p, 2) X(p, 3)
 #define LEARN_3 LEARN(3) RESTART(3)
 #endif
-#define ROW(b) PROPOSE(b) COMPLETE(b) KEEP(b) EACH_VOTER(PROMISE, b) EACH_VOTER(ACCEPT, b)
+#define ROW(b)                                                                                     \
+    PROPOSE(b) COMPLETE(b) KEEP(b) GO_ON(b)                                                        \
+    EACH_VOTER(PROMISE, b) EACH_VOTER(CONFIRM, b) EACH_VOTER(ACCEPT, b)
 
 active proctype cell()
 {
