@@ -82,10 +82,11 @@ bool ballots_is_complete(const struct quorum *quorum, uint32_t partition);
 uint8_t ballots_to_read(const struct quorum *quorum, uint32_t partition);
 /* Returns whether the partition is being read: it is PREPARED and not complete. */
 bool ballots_is_read(const struct quorum *quorum, uint32_t partition);
+/* Prepares the partition again, because none of the voters that promised, and were not read yet,
+ * answers. */
+void ballots_prepare_again(struct quorum *quorum, uint32_t partition);
 /* Notes that the voter's registers were read under this voter's ballot. Call it only while the
  * partition is being read. */
-/* Prepares the partition again: none of the voters that promised, and were not read yet, answers. */
-void ballots_prepare_again(struct quorum *quorum, uint32_t partition);
 void ballots_note_read(struct quorum *quorum, uint32_t partition, uint32_t voter);
 
 /* ---- Events ---- */
