@@ -241,7 +241,8 @@ static void learn_record(struct driver *driver, const struct message_voters *tol
 {
     const struct message_voters *here = &driver->record;
     bool completes = told->number == here->number && told->complete && !here->complete;
-    if (!message_voters_same_cell(here, told) || here->number == 0 || (!is_newer(driver, told) && !completes)) {
+    if (!message_voters_same_cell(here, told) || here->number == 0 ||
+        (!is_newer(driver, told) && !completes)) {
         return;
     }
     struct action *action = &driver->quorum_actions.items[driver->quorum_actions.count++];

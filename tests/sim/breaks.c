@@ -1,8 +1,8 @@
 /*
  * Rules that the simulator breaks on purpose. Some functions of the lock word are renamed for the
  * simulator (real_X), and calls of them go through this file. If a rule is broken and no check
- * fails, the check is worthless. Rules between hosts are in breaks_core.c; some others are in
- * disk.c and agent.c.
+ * fails, the check is worthless. Rules between hosts are in breaks_core.c and breaks_change.c; some
+ * others are in disk.c and recovery.c.
  */
 #include <string.h>
 
@@ -12,16 +12,19 @@ bool sim_waits_for_disk(enum message_kind kind, bool own);
 
 enum breaking broken;
 const char *const break_names[] = {
-    "nothing",    "lock-delay", "tokens",  "dead-holders", "wake",      "commit",     "readers",
-    "told-first", "own-vote",   "promise", "ballot",       "majority",  "read",       "adopt",
-    "old-store",  "lapse",      "mark",    "ack",          "lease",     "version",    "death-delay",
-    "floor",      "order",      "waited",  "queue",        "fresh",     "opened",     "place",
-    "hand-overs", "notes",      "resign",  "successor",    "downgrade", "late-share", "barred",
-    "anew",       "sound",      "in-use",  "one-owner",
-    "change-step", "change-ids", "change-early", "change-majority", "change-accepted",
-    "change-over", "change-durable", "change-told", "numbers", "ballot-kept", "removed-votes", "complete-ttl",
-    "complete-settled", "complete-marks", "rejoin-one", "rejoin-change", "again",
-    "recovery-floor", "recovery-wait", "recovery-session", NULL};
+    "nothing",     "lock-delay",   "tokens",          "dead-holders",
+    "wake",        "commit",       "readers",         "told-first",
+    "own-vote",    "promise",      "ballot",          "majority",
+    "read",        "adopt",        "old-store",       "lapse",
+    "mark",        "ack",          "lease",           "version",
+    "death-delay", "floor",        "order",           "waited",
+    "queue",       "fresh",        "opened",          "place",
+    "hand-overs",  "notes",        "resign",          "successor",
+    "downgrade",   "late-share",   "barred",          "anew",
+    "sound",       "in-use",       "one-owner",       "change-step",
+    "change-ids",  "change-early", "change-accepted", "change-durable",
+    "change-told", "ballot-kept",  "recovery-floor",  "recovery-wait",
+    NULL};
 
 bool breaks_choose(const char *name)
 {

@@ -47,28 +47,15 @@ int64_t rules_closed_ns(const struct quorum *quorum, int64_t lock_delay_ns)
     return broken == BREAK_DEATH_DELAY ? 0 : real_rules_closed_ns(quorum, lock_delay_ns);
 }
 
-/* OLD_STORE: a voter votes with an empty store, or with an old copy. REMOVED_VOTES: so does the
- * store of a voter that was removed, or that learns. */
+/* OLD_STORE: a voter votes with an empty store, or with an old copy. */
 bool members_votes(const struct quorum *quorum)
 {
-    enum message_voter_status status = members_status(quorum);
-    bool removed = status == MESSAGE_STATUS_RETIRED || status == MESSAGE_STATUS_LEARNING;
-    return broken == BREAK_OLD_STORE || (broken == BREAK_REMOVED_VOTES && removed) ||
-           real_members_votes(quorum);
+    return broken == BREAK_OLD_STORE || real_members_votes(quorum);
 }
 
-/* NUMBERS: a voter acts on votes, and on requests for votes, of any number. */
 bool members_admit(const struct quorum *quorum, const struct message *message)
 {
-    struct message changed;
-    if (broken != BREAK_NUMBERS || message->kind == MESSAGE_HELLO) {
-        return broken == BREAK_OLD_STORE || real_members_admit(quorum, message);
-    }
-    message_copy(&changed, message);
-    changed.number = members_voters(quorum)->number;
-    changed.digest = members_voters_digest(quorum);
-    changed.membership = members_number(quorum);
-    return real_members_admit(quorum, &changed);
+    return broken == BREAK_OLD_STORE || real_members_admit(quorum, message);
 }
 
 /* READ: a coordinator takes a name that is missing in its store for a name without a value, and

@@ -30,14 +30,14 @@ struct fault {
 #name, offsetof(struct faults, name), true                                                 \
     }
 static const struct fault table[] = {
-    CHANCE(kill),    CHANCE(stop),     CHANCE(hang_up), CHANCE(cancel), CHANCE(disturb),
-    CHANCE(crash),   CHANCE(stall),    CHANCE(reboot),  CHANCE(recall), CHANCE(crash_all),
-    CHANCE(suspend), CHANCE(cut),      CHANCE(reset),   CHANCE(drift),  CHANCE(restore),
-    CHANCE(lose),    CHANCE(fail),     CHANCE(loss),    CHANCE(repeat), CHANCE(late),
-    FLAG(reorder),   FLAG(slow_disk),  FLAG(shared),    FLAG(upgrade),  FLAG(downgrade),
-    FLAG(barging),   FLAG(limits),     FLAG(no_delay),  FLAG(timeouts), FLAG(high_tokens),
-    FLAG(rest),      FLAG(long_delay), FLAG(older),     FLAG(rolling),  FLAG(starved),
-    FLAG(orderly),   CHANCE(mistake),  CHANCE(spoil),   FLAG(wide),     CHANCE(held),
+    CHANCE(kill),    CHANCE(stop),     CHANCE(hang_up), CHANCE(cancel),  CHANCE(disturb),
+    CHANCE(crash),   CHANCE(stall),    CHANCE(reboot),  CHANCE(recall),  CHANCE(crash_all),
+    CHANCE(suspend), CHANCE(cut),      CHANCE(reset),   CHANCE(drift),   CHANCE(restore),
+    CHANCE(lose),    CHANCE(fail),     CHANCE(loss),    CHANCE(repeat),  CHANCE(late),
+    FLAG(reorder),   FLAG(slow_disk),  FLAG(shared),    FLAG(upgrade),   FLAG(downgrade),
+    FLAG(barging),   FLAG(limits),     FLAG(no_delay),  FLAG(timeouts),  FLAG(high_tokens),
+    FLAG(rest),      FLAG(long_delay), FLAG(older),     FLAG(rolling),   FLAG(starved),
+    FLAG(orderly),   CHANCE(mistake),  CHANCE(spoil),   FLAG(wide),      CHANCE(held),
     FLAG(tries),     CHANCE(breaks),   CHANCE(change),  CHANCE(recover),
 };
 enum { FAULTS = sizeof(table) / sizeof(table[0]) };
@@ -402,8 +402,8 @@ static bool found_out(const struct sim_agent *agent, const struct disk *copy)
         found = found && (!voters_has(records[i - 1], agent) ||
                           are_knowing(records[i - 1], agent, copy, false));
     }
-    return found && (copy == NULL ||
-                     are_knowing(voters_numbered(copy->voters.number), agent, copy, true));
+    return found &&
+           (copy == NULL || are_knowing(voters_numbered(copy->voters.number), agent, copy, true));
 }
 
 /* Keeps a copy of a disk. Later it replaces the disk by that copy, but only if the cell would

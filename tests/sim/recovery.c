@@ -100,9 +100,8 @@ static uint32_t round_of(const struct disk *old)
         round = higher(round, old->checkpoints[p].order.ballot >> 16);
     }
     for (uint32_t i = 0; i < LOCKS; i++) {
-        round = higher(round, old->registers[i].used
-                                  ? old->registers[i].reg.accepted.ballot >> 16
-                                  : 0);
+        round = higher(round,
+                       old->registers[i].used ? old->registers[i].reg.accepted.ballot >> 16 : 0);
     }
     return (uint32_t)round;
 }
@@ -165,9 +164,10 @@ static bool may_survive(const struct sim_agent *agent)
             return false;
         }
     }
-    return voters_has(record, agent) && record->count > 1 && record->recoveries == plan.generation &&
-           voters_voted_with(agent) && agent->store == STORE_GOOD && !agent->disk.rejoin &&
-           agent->rejoins_ns == 0 && agent->undoes_ns == 0;
+    return voters_has(record, agent) && record->count > 1 &&
+           record->recoveries == plan.generation && voters_voted_with(agent) &&
+           agent->store == STORE_GOOD && !agent->disk.rejoin && agent->rejoins_ns == 0 &&
+           agent->undoes_ns == 0;
 }
 
 /* Writes the survivor as the only voter into every agent's configuration, and restarts those that
@@ -245,8 +245,8 @@ static bool may_keep(const struct left *left, const struct sim_agent *agent)
     bool may = agent->store == STORE_GOOD && !agent->disk.rejoin && agent->rejoins_ns == 0 &&
                agent->undoes_ns == 0;
     for (uint32_t i = 0; i < left->count; i++) {
-        may = may && (!voters_has(left->records[i], agent) ||
-                      left->kept[i] < left->records[i]->count / 2);
+        may = may &&
+              (!voters_has(left->records[i], agent) || left->kept[i] < left->records[i]->count / 2);
     }
     return may;
 }
@@ -255,8 +255,8 @@ static bool may_run(const struct left *left, const struct sim_agent *agent)
 {
     bool may = true;
     for (uint32_t i = 0; i < left->count; i++) {
-        may = may && (!voters_has(left->records[i], agent) ||
-                      left->run[i] < left->records[i]->count / 2);
+        may = may &&
+              (!voters_has(left->records[i], agent) || left->run[i] < left->records[i]->count / 2);
     }
     return may;
 }

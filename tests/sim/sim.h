@@ -51,9 +51,9 @@ enum {
     SLOTS = 12,
     BLOCKS = 16,
     CLOCK_SEGMENTS = 32,
-    KEPT = 8,   /* notes of waiting requests; fewer than the requests that a host may have at a
+    KEPT = 8,        /* notes of waiting requests; fewer than the requests that a host may have at a
                  * time */
-    DELAYS = 5, /* notes of lock-delays; fewer than the locks */
+    DELAYS = 5,      /* notes of lock-delays; fewer than the locks */
     GENERATIONS = 4, /* of the cell: one more than the recoveries of a run */
 };
 #define SIM_MS INT64_C(1000000)
@@ -75,9 +75,9 @@ struct faults {
     uint32_t restore, lose, mistake; /* faults of disks */
     uint32_t spoil;                  /* faults of regions */
     uint32_t change;                 /* operators change the voters (voters.c); only with --often */
-    uint32_t recover;                /* a majority is lost for good (recovery.c); only with --often */
-    uint32_t fail;                   /* one commit in n fails */
-    uint32_t loss, repeat, late;     /* one packet in n is lost, repeated, or late */
+    uint32_t recover;            /* a majority is lost for good (recovery.c); only with --often */
+    uint32_t fail;               /* one commit in n fails */
+    uint32_t loss, repeat, late; /* one packet in n is lost, repeated, or late */
     bool reorder, slow_disk;
     int64_t down_ns_max, stop_ns_max, cut_ns_max, delay_ns_max;
     bool shared, upgrade, downgrade, barging, limits, no_delay, timeouts, high_tokens;
@@ -331,7 +331,7 @@ struct sim_process {
     uint32_t client; /* its id from the agent; 0: none */
     uint64_t nonce;
     uint64_t last_request;
-    int32_t refused; /* the error of the last OPEN; 0: none */
+    int32_t refused;            /* the error of the last OPEN; 0: none */
     enum hfi_frame_kind asking; /* the kind of the request whose answer it awaits; 0: none */
     _Atomic uint32_t cancel;
     struct sim_handle handles[HANDLES];
@@ -691,60 +691,49 @@ enum breaking {
     BREAK_WAKE,
     BREAK_COMMIT,
     BREAK_READERS,
-    BREAK_TOLD_FIRST,  /* a vote is sent before it is durable */
-    BREAK_OWN_VOTE,    /* the agent's own vote is counted before it is durable */
-    BREAK_PROMISE,     /* a restart forgets promises */
-    BREAK_BALLOT,      /* a restart forgets rounds, so a ballot is used again */
-    BREAK_MAJORITY,    /* one vote less than a majority suffices */
-    BREAK_READ,        /* a new coordinator does not ask which values exist */
-    BREAK_ADOPT,       /* an acceptor takes over older values */
-    BREAK_OLD_STORE,   /* a voter votes with any store */
-    BREAK_LAPSE,       /* voters count the ttl short */
-    BREAK_MARK,        /* a voter marks a session without a check that it has lapsed */
-    BREAK_ACK,         /* a voter acknowledges a marked session */
-    BREAK_LEASE,       /* a host counts its lease from the answer's arrival */
-    BREAK_VERSION,     /* a give-back applies to any version */
-    BREAK_DEATH_DELAY, /* there is no lock-delay after an expired session */
-    BREAK_FLOOR,       /* checkpoints forget their floor */
-    BREAK_ORDER,       /* a coordinator serves the host that came last */
-    BREAK_WAITED,      /* a coordinator ignores how long a host says that it has waited */
-    BREAK_QUEUE,       /* a waiter on a host is put before the earlier waiters of that host */
-    BREAK_FRESH,       /* each grant counts as fresh */
-    BREAK_OPENED,      /* a start does not note which commit its store had before it makes
+    BREAK_TOLD_FIRST,      /* a vote is sent before it is durable */
+    BREAK_OWN_VOTE,        /* the agent's own vote is counted before it is durable */
+    BREAK_PROMISE,         /* a restart forgets promises */
+    BREAK_BALLOT,          /* a restart forgets rounds, so a ballot is used again */
+    BREAK_MAJORITY,        /* one vote less than a majority suffices */
+    BREAK_READ,            /* a new coordinator does not ask which values exist */
+    BREAK_ADOPT,           /* an acceptor takes over older values */
+    BREAK_OLD_STORE,       /* a voter votes with any store */
+    BREAK_LAPSE,           /* voters count the ttl short */
+    BREAK_MARK,            /* a voter marks a session without a check that it has lapsed */
+    BREAK_ACK,             /* a voter acknowledges a marked session */
+    BREAK_LEASE,           /* a host counts its lease from the answer's arrival */
+    BREAK_VERSION,         /* a give-back applies to any version */
+    BREAK_DEATH_DELAY,     /* there is no lock-delay after an expired session */
+    BREAK_FLOOR,           /* checkpoints forget their floor */
+    BREAK_ORDER,           /* a coordinator serves the host that came last */
+    BREAK_WAITED,          /* a coordinator ignores how long a host says that it has waited */
+    BREAK_QUEUE,           /* a waiter on a host is put before the earlier waiters of that host */
+    BREAK_FRESH,           /* each grant counts as fresh */
+    BREAK_OPENED,          /* a start does not note which commit its store had before it makes
                         * further commits */
-    BREAK_PLACE,       /* a restarted agent does not know for which locks its host waits */
-    BREAK_HAND_OVERS,  /* a recalled lock is handed on as long as processes wait */
-    BREAK_NOTES,       /* a restarted agent finds no notes of lock-delays */
-    BREAK_RESIGN,      /* an agent that gets SIGTERM ends without resigning */
-    BREAK_SUCCESSOR,   /* a coordinator that resigns does not hand its waiters on */
-    BREAK_DOWNGRADE,   /* a shared grant has the last token of the previous range */
-    BREAK_LATE_SHARE,  /* a message about an earlier grant makes the present grant shared */
-    BREAK_BARRED,      /* a spoilt namespace gets a new region at once */
-    BREAK_ANEW,        /* the agent forgets that its namespace was given up in this session, and
+    BREAK_PLACE,           /* a restarted agent does not know for which locks its host waits */
+    BREAK_HAND_OVERS,      /* a recalled lock is handed on as long as processes wait */
+    BREAK_NOTES,           /* a restarted agent finds no notes of lock-delays */
+    BREAK_RESIGN,          /* an agent that gets SIGTERM ends without resigning */
+    BREAK_SUCCESSOR,       /* a coordinator that resigns does not hand its waiters on */
+    BREAK_DOWNGRADE,       /* a shared grant has the last token of the previous range */
+    BREAK_LATE_SHARE,      /* a message about an earlier grant makes the present grant shared */
+    BREAK_BARRED,          /* a spoilt namespace gets a new region at once */
+    BREAK_ANEW,            /* the agent forgets that its namespace was given up in this session, and
                         * believes grants from before */
-    BREAK_SOUND,       /* the agent trusts a spoilt region until it notices the fault */
-    BREAK_IN_USE,      /* the coordinator ignores owners that report their grant in use */
-    BREAK_ONE_OWNER,   /* a break is reported as done when one owner has answered */
+    BREAK_SOUND,           /* the agent trusts a spoilt region until it notices the fault */
+    BREAK_IN_USE,          /* the coordinator ignores owners that report their grant in use */
+    BREAK_ONE_OWNER,       /* a break is reported as done when one owner has answered */
     BREAK_CHANGE_STEP,     /* a change replaces a voter in one step */
     BREAK_CHANGE_IDS,      /* the number of a removed voter is used again in ballots */
     BREAK_CHANGE_EARLY,    /* a change begins before the last one is complete */
-    BREAK_CHANGE_MAJORITY, /* one voter decides the next record */
     BREAK_CHANGE_ACCEPTED, /* a record counts when it is accepted */
-    BREAK_CHANGE_OVER,     /* a proposer replaces a record that was accepted */
     BREAK_CHANGE_DURABLE,  /* the record by which a voter goes may not reach its disk */
     BREAK_CHANGE_TOLD,     /* a vote for a record is sent before it is durable */
-    BREAK_NUMBERS,         /* votes of different records are counted together */
     BREAK_BALLOT_KEPT,     /* ballots go on when the record changes */
-    BREAK_REMOVED_VOTES,   /* the store of a removed voter, or of a learner, votes */
-    BREAK_COMPLETE_TTL,    /* a record is complete before a ttl has passed */
-    BREAK_COMPLETE_SETTLED, /* a record is complete before all partitions were prepared */
-    BREAK_COMPLETE_MARKS,  /* a record is complete before marks are settled */
-    BREAK_REJOIN_ONE,      /* a store starts over with one other voter's help */
-    BREAK_REJOIN_CHANGE,   /* a store that starts over does not ask for the next record */
-    BREAK_AGAIN,           /* a removed voter that learns again keeps the lines of the stores */
-    BREAK_RECOVERY_FLOOR,   /* a recovered cell begins with the tokens that it has not seen */
-    BREAK_RECOVERY_WAIT,    /* the voter of a recovered cell votes at once */
-    BREAK_RECOVERY_SESSION, /* a host goes on with its session after a recovery */
+    BREAK_RECOVERY_FLOOR,  /* a recovered cell begins with the tokens that it has not seen */
+    BREAK_RECOVERY_WAIT,   /* the voter of a recovered cell votes at once */
 };
 extern enum breaking broken;
 

@@ -1,9 +1,9 @@
 /*
  * Invariants of messages and disks. They are checked from outside, because the simulator sees both.
  *
- *   told       When a voter reported a promise or an accepted value (PROMISE, ACCEPTED, and the same
- *              of a record of voters), its disk had that value. The disk has it at every later start, except if the store was lost
- *              or replaced.
+ *   told       When a voter reported a promise or an accepted value (PROMISE, ACCEPTED, and the
+ *              same of a record of voters), its disk had that value. The disk has it at every later
+ *              start, except if the store was lost or replaced.
  *   its commit A vote's header names a commit that has what the vote relies on. By the commit's
  *              number the other voters recognise a voter that comes back with an older copy of its
  *              disk.
@@ -381,9 +381,8 @@ static void check_marks(const struct message_session *mark)
             yes[voter] = other->disk.marks[agent].epoch >= mark->epoch && under <= number &&
                          number <= voters_of(other)->number;
         }
-        if (voters_are_majority(record, yes) && at->epoch != 0 &&
-            at->epoch <= mark->epoch && at->boot == owner->clock.boot &&
-            clock_now(owner) < at->deadline_ns) {
+        if (voters_are_majority(record, yes) && at->epoch != 0 && at->epoch <= mark->epoch &&
+            at->boot == owner->clock.boot && clock_now(owner) < at->deadline_ns) {
             sim_fail("session %u of host %u is dead %lld us before its deadline, under number %u",
                      mark->epoch, agent, (long long)(at->deadline_ns - clock_now(owner)) / 1000,
                      number);

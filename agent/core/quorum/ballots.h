@@ -98,10 +98,11 @@ bool ballots_is_open(const struct quorum *quorum, uint32_t partition);
 /* Returns whether the partition is PREPARED under the record of voters before the present one, and
  * no majority of the present one has promised its ballot yet. */
 bool ballots_is_carried(const struct quorum *quorum, uint32_t partition);
+/* Prepares the partition again, because none of the voters that promised, and were not read yet,
+ * answers. */
+void ballots_prepare_again(struct quorum *quorum, uint32_t partition);
 /* Notes that the voter's registers were read under this voter's ballot. Call it only while the
  * partition is being read. */
-/* Prepares the partition again: none of the voters that promised, and were not read yet, answers. */
-void ballots_prepare_again(struct quorum *quorum, uint32_t partition);
 void ballots_note_read(struct quorum *quorum, uint32_t partition, uint32_t voter);
 
 /* ---- Events ---- */

@@ -68,8 +68,8 @@ uint8_t voters_leaving(const struct quorum *quorum);
 /* Returns whether a heartbeat of that voter came within the suspicion timeout; always true for this
  * voter. */
 bool voters_heartbeats_arrive(const struct quorum *quorum, uint32_t voter);
-/* The same, but false if the last one said that the voter does not vote: its store starts over, or is
- * refused. */
+/* The same, but false if the last one said that the voter does not vote: its store starts over, or
+ * is refused. */
 bool voters_vote(const struct quorum *quorum, uint32_t voter);
 /* Returns, as bits, the voters from which no heartbeat comes any more, if the others are no
  * majority; else 0. For people. */
