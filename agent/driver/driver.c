@@ -307,6 +307,11 @@ void driver_take_actions(struct driver *driver)
             if (operations->seek != NULL) {
                 operations->seek(operations->arg, &action->as.seek.voter, action->as.seek.address);
             }
+        } else if (action->kind == ACTION_PERSIST_VOTERS &&
+                   action->as.voters.number < driver->record.number) {
+            /* A core that was made from the rows on the disk catches up with records that this
+             * driver has got before it. The row of the newest one is in a batch already. */
+            continue;
         } else {
             driver_kept(driver, batch_add_action(driver->open, action));
             /* changes of this agent's own session reach gossip through driver_see_session() */

@@ -22,7 +22,7 @@ enum {
     LEARN_MS = 500,     /* how often LEARN is repeated */
     LEAVE_MS = 1000,    /* how long a voter that is to be removed may hand its partitions over */
     LEAVE_LOOK_MS = 50,
-    OLDER_TTLS = 3,     /* for how many ttls an agent counts as one of an older version */
+    OLDER_TTLS = 3, /* for how many ttls an agent counts as one of an older version */
 };
 
 struct change *change_lay_out(struct arena *arena, const struct quorum_limits *limits)

@@ -40,8 +40,8 @@ struct other_voter {
                         * never */
     struct message_partitions owned;
     uint32_t leaves; /* the voter that it is about to remove, as its index plus one; 0: none */
-    bool broken; /* its link is broken */
-    bool joined; /* a change of the voters added it, and it has not coordinated yet */
+    bool broken;     /* its link is broken */
+    bool joined;     /* a change of the voters added it, and it has not coordinated yet */
     bool votes;
     bool majority;
     bool had_majority; /* a heartbeat of its process has reported a majority */
