@@ -85,6 +85,17 @@ static void hear(struct torture *torture)
     }
 }
 
+/* Returns a voter's host, or now and then any host: observers have to refuse. */
+static unsigned draw_voter(struct torture *torture)
+{
+    unsigned any = (unsigned)torture_draw(torture, torture->cell.hosts);
+    unsigned host = any;
+    while (torture_draw(torture, 8) != 0 && !(torture->change.voters >> host & 1)) {
+        host = (host + 1) % torture->cell.hosts;
+    }
+    return host;
+}
+
 bool torture_change(struct torture *torture)
 {
     struct torture_change *change = &torture->change;
@@ -97,7 +108,7 @@ bool torture_change(struct torture *torture)
         if (asks) {
             draw(torture);
         }
-        ask(torture, torture_draw(torture, torture->cell.hosts));
+        ask(torture, draw_voter(torture));
     }
     return asks;
 }

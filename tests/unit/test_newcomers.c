@@ -1,4 +1,4 @@
-/* With which store a newcomer votes, and when. test_voters.c has the rest of changing the voters. */
+/* With which store a newcomer votes, and when. test_voters.c has the other tests of changes. */
 #include <check.h>
 #include <string.h>
 
