@@ -441,8 +441,8 @@ HFI_PUBLIC int hf_break_report(hf_client *client, const char *name, unsigned fla
     free(page);
     if (error == HF_EFULL && frame.kind == HFI_FRAME_BROKEN) {
         return failure(client, error,
-                       "a host has more holds of the lock \"%s\" than it can end at once: break the "
-                       "lock again",
+                       "a host has more holds of the lock \"%s\" than it can end at once: break "
+                       "the lock again",
                        name);
     }
     return error == 0 ? 0 : failure_ask(client, error, "break the lock", name);

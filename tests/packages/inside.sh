@@ -271,7 +271,8 @@ one_line_again() {
 asked_once() {
     local line="DEBIAN_FRONTEND=teletype SUDO_USER=installer apt-get install -q -y"
     line+=" -o APT::Sandbox::User=root $packages/holdfast_*.deb"
-    { while sleep 1; do echo yes; done | script -qec "$line" /dev/null >"$work/said" 2>&1; } || true
+    { while sleep 1 && echo yes 2>/dev/null; do :; done |
+        script -qec "$line" /dev/null >"$work/said" 2>&1; } || true
     [[ $(property ActiveState) == active ]] || fail "$(tail -n 5 "$work/said")"
     [[ $(grep -c 'Begin with a cell of this one host?' "$work/said") == 1 ]] ||
         fail "it asks: $(grep -n '?' "$work/said")"
