@@ -61,6 +61,17 @@ bool change_load(struct quorum *quorum, const struct quorum_change *row)
     return true;
 }
 
+/* Returns whether the record is what the operator asked for. */
+static bool is_wish(const struct proposal *proposal)
+{
+    const struct message_voters *record = &proposal->record;
+    const struct message_member_asked *asked = &proposal->asked;
+    uint32_t at = message_voters_find(record, &asked->voter);
+    return record->act == asked->act && same_agent(&record->changed, &asked->voter) &&
+           (at == record->count ||
+            memcmp(record->of[at].address, asked->address, sizeof(asked->address)) == 0);
+}
+
 void change_follow(struct quorum *quorum)
 {
     struct change *changes = quorum->changes;
@@ -72,9 +83,12 @@ void change_follow(struct quorum *quorum)
         memset(&changes->learning, 0, sizeof(changes->learning));
     }
     if (proposal->stage == MESSAGE_CHANGE_LEARNS || proposal->stage == MESSAGE_CHANGE_DECIDES) {
-        /* change_accepted() sets CHOSEN if the record is this proposal's */
-        proposal->stage = MESSAGE_CHANGE_REFUSED;
-        proposal->reason = MESSAGE_CHANGE_RIVAL;
+        /* Another proposer may have read this proposal's record, and have brought it to a majority.
+         * If this one did that itself, choose() sets CHOSEN after this. */
+        struct proposal chosen = {.asked = proposal->asked, .record = *members_voters(quorum)};
+        bool own = chosen.record.number == proposal->number && is_wish(&chosen);
+        proposal->stage = own ? MESSAGE_CHANGE_CHOSEN : MESSAGE_CHANGE_REFUSED;
+        proposal->reason = own ? MESSAGE_CHANGE_NONE : MESSAGE_CHANGE_RIVAL;
     }
     if (step_started(quorum)) {
         changes->completion.next_ns = step_now_ns(quorum);
@@ -534,17 +548,6 @@ static bool is_chosen(const struct quorum *quorum, const struct proposal *propos
         count += stays && (proposal->accepted >> voter & 1) != 0;
     }
     return rules_is_majority(quorum, proposal->accepted) && count >= record->count / 2 + 1;
-}
-
-/* Returns whether the record is what the operator asked for. */
-static bool is_wish(const struct proposal *proposal)
-{
-    const struct message_voters *record = &proposal->record;
-    const struct message_member_asked *asked = &proposal->asked;
-    uint32_t at = message_voters_find(record, &asked->voter);
-    return record->act == asked->act && same_agent(&record->changed, &asked->voter) &&
-           (at == record->count ||
-            memcmp(record->of[at].address, asked->address, sizeof(asked->address)) == 0);
 }
 
 static void choose(struct quorum *quorum)
