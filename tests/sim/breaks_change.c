@@ -9,7 +9,7 @@
 
 const struct message_voters *sim_change_voters(const struct quorum *quorum);
 void real_change_accept(struct quorum *quorum, const struct message *message);
-void real_ballots_recount(struct quorum *quorum);
+void real_ballots_carry(struct quorum *quorum);
 
 /* ---- change.c ---- */
 
@@ -54,10 +54,10 @@ void change_accept(struct quorum *quorum, const struct message *message)
 
 /* ---- ballots.c ---- */
 
-/* BALLOT_KEPT: a coordinator goes on with its ballots under the next number. */
-void ballots_recount(struct quorum *quorum)
+/* BALLOT_KEPT: a coordinator goes on with its ballots under all later numbers. */
+void ballots_carry(struct quorum *quorum)
 {
     if (broken != BREAK_BALLOT_KEPT) {
-        real_ballots_recount(quorum);
+        real_ballots_carry(quorum);
     }
 }
