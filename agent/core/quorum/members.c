@@ -664,9 +664,11 @@ bool members_load(struct quorum *quorum, const struct quorum_member *row)
 bool members_load_seen(struct quorum *quorum, const struct quorum_seen *row)
 {
     HF_CHECK(!step_started(quorum));
-    uint32_t voter = voter_named(quorum, &row->voter);
-    if (voter == quorum->config->voter_count) {
-        return quorum->members->voters.number > 1 || is_own_name(quorum, &row->voter);
+    /* a store of no voter has its own row, too, and deletes it when it votes */
+    bool is_own = is_own_name(quorum, &row->voter);
+    uint32_t voter = is_own ? quorum->config->self : voter_named(quorum, &row->voter);
+    if (!is_own && voter == quorum->config->voter_count) {
+        return quorum->members->voters.number > 1;
     }
     struct member *member = &quorum->members->of[voter];
     member->seen_id[0] = row->store_id[0];
