@@ -277,7 +277,12 @@ active proctype cell()
 {
     d_step { knows[0] = 1; knows[1] = 1; knows[2] = 1; knows[3] = 1 }
 #ifdef NUMBERS
+    /* the last digit is that of ballot ROWS */
+#if ROWS == 2
+    d_step { number[1] = NUMBERS / 10; number[2] = NUMBERS % 10 }
+#else
     d_step { number[1] = NUMBERS / 100; number[2] = NUMBERS / 10 % 10; number[3] = NUMBERS % 10 }
+#endif
 #else
     if :: number[1] = 1 :: number[1] = 2 :: number[1] = 3 fi;
     if :: number[2] = 1 :: number[2] = 2 :: number[2] = 3 fi;
