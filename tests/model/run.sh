@@ -48,9 +48,12 @@ grants-deep|deep  | cell/grants.pml -DROUNDS=2 -DSEQUENCES=3 -DDEATHS=0 -DRESTAR
 take-over-deep|deep | cell/grants.pml -DROUNDS=3 -DSEQUENCES=2 -DDEATHS=0 -DRESTARTS=1
 members-record |  | cell/members_record.pml -DLAST=2
 members-rivals |  | cell/members_record.pml -DFIRST=2
-members-lock   |  | cell/members_lock.pml
-members-adopted|   | cell/members_lock.pml -DADOPTED -DCATCH_UPS
-members-same-id|   | cell/members_lock.pml -DSAME_ID=2 -DNUMBERS=132
+members-lock   |  | cell/members_lock.pml -DCARRIED=0
+members-adopted|   | cell/members_lock.pml -DADOPTED -DCATCH_UPS -DCARRIED=0
+members-same-id|   | cell/members_lock.pml -DSAME_ID=2 -DNUMBERS=132 -DCARRIED=0
+members-carried|   | cell/members_lock.pml -DROWS=2
+members-carried-read|| cell/members_lock.pml -DROWS=2 -DREADS_AGAIN -DADOPTED
+members-carried-deep|deep| cell/members_lock.pml -DNUMBERS=123 -DCARRIED=1
 members-session|  | cell/members_session.pml
 members-five   |  | cell/members_session.pml -DTMAX=3 -DPHASE=0 -DFIVE
 members-five-deep|deep| cell/members_session.pml -DFIVE

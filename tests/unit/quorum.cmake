@@ -30,9 +30,15 @@ if(NOT HF_SANITIZE AND NOT HF_FUZZ AND NOT HF_COVERAGE)
 endif()
 
 # The record of voters, with a rig of its own, because the voters' indexes change.
-add_executable(test_voters ${quorum_tests}/test_voters.c ${quorum_tests}/voters_rig.c)
+add_executable(test_voters ${quorum_tests}/test_voters.c ${quorum_tests}/voters_asks.c
+    ${quorum_tests}/voters_rig.c)
 target_link_libraries(test_voters PRIVATE hf_core hf_flags PkgConfig::CHECK)
 add_test(NAME voters COMMAND test_voters)
+add_executable(test_completion ${quorum_tests}/test_completion.c ${quorum_tests}/voters_asks.c
+    ${quorum_tests}/voters_rig.c)
+target_link_libraries(test_completion PRIVATE hf_core hf_flags PkgConfig::CHECK)
+add_test(NAME completion COMMAND test_completion)
+set_tests_properties(completion PROPERTIES LABELS "unit;asan")
 add_executable(test_newcomers ${quorum_tests}/test_newcomers.c ${quorum_tests}/voters_rig.c)
 target_link_libraries(test_newcomers PRIVATE hf_core hf_flags PkgConfig::CHECK)
 add_test(NAME newcomers COMMAND test_newcomers)

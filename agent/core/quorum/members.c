@@ -673,19 +673,12 @@ bool members_load(struct quorum *quorum, const struct quorum_member *row)
 bool members_load_seen(struct quorum *quorum, const struct quorum_seen *row)
 {
     HF_CHECK(!step_started(quorum));
-<<<<<<< HEAD
     uint32_t voter = voter_named(quorum, &row->voter);
     if (voter == quorum->config->voter_count && is_own_name(quorum, &row->voter)) {
         own(quorum)->kept_commit = row->commit; /* members_vote() deletes the row */
         return true;
     }
     if (voter == quorum->config->voter_count) {
-=======
-    /* a store of no voter has its own row, too, and deletes it when it votes */
-    bool is_own = is_own_name(quorum, &row->voter);
-    uint32_t voter = is_own ? quorum->config->self : voter_named(quorum, &row->voter);
-    if (!is_own && voter == quorum->config->voter_count) {
->>>>>>> 6faec7f3816cb412f71ad126ecf04f56147091af
         return quorum->members->voters.number > 1;
     }
     struct member *member = &quorum->members->of[voter];

@@ -1,0 +1,215 @@
+/* When a change of the voters is complete, and which ballots go on under the next number.
+ * test_voters.c has the other tests of changes. */
+#include <check.h>
+#include <string.h>
+
+#include "../suite_main.h"
+#include "voters_asks.h"
+
+START_TEST(complete_after_a_ttl)
+{
+    begin(3, 17);
+    int64_t asked_ns = rig->now_ns;
+    struct message_membered answer = change(0, MESSAGE_MEMBER_MOVE, 1, MESSAGE_CHANGE_CHOSEN);
+    ck_assert_int_eq(answer.stage, MESSAGE_CHANGE_CHOSEN);
+    while (!quorum_voters(rig->nodes[0].quorum)->complete) {
+        ck_assert_int_eq(ask_with(0, 9, MESSAGE_MEMBER_MOVE, 2, 2).reason,
+                         MESSAGE_CHANGE_INCOMPLETE);
+        rig_run(rig, 50);
+        ck_assert_int_lt(rig->now_ns - asked_ns, 30000 * RIG_MS);
+    }
+    ck_assert_int_gt(rig->now_ns - asked_ns, RIG_TTL_MS * 11 / 10 * RIG_MS);
+}
+END_TEST
+
+/* m14: the ttl runs from when a majority of the number before goes by the new one, not from the
+ * choice. */
+START_TEST(the_ttl_runs_from_when_a_majority_knows)
+{
+    begin(3, 32);
+    rig->no_voters = true;
+    while (rig_number(rig, 0) == 1) {
+        struct message member = rig_message(rig, 0, MESSAGE_MEMBER);
+        member.as.member = (struct message_member_asked){.agent = member.from,
+                                                         .request_id = 5000,
+                                                         .act = MESSAGE_MEMBER_REMOVE,
+                                                         .voter = rig_name(2)};
+        rig_give(rig, 0, &member);
+        rig_run(rig, 1);
+    }
+    rig_run(rig, 3 * RIG_TTL_MS);
+    ck_assert_uint_eq(rig_number(rig, 1), 1);
+    int64_t since_ns = rig->now_ns;
+    rig->no_voters = false;
+    while (!quorum_voters(rig->nodes[0].quorum)->complete) {
+        rig_run(rig, 10);
+        ck_assert_int_lt(rig->now_ns - since_ns, 20000 * RIG_MS);
+    }
+    ck_assert_int_gt(rig->now_ns - since_ns, RIG_TTL_MS * 11 / 10 * RIG_MS);
+}
+END_TEST
+
+/* m8: a number is not complete before what a majority held is at a majority of the new voters. */
+START_TEST(complete_when_all_is_stored)
+{
+    begin(3, 33);
+    rig->no_probes = true;
+    ck_assert_int_eq(change(0, MESSAGE_MEMBER_MOVE, 1, MESSAGE_CHANGE_CHOSEN).stage,
+                     MESSAGE_CHANGE_CHOSEN);
+    rig_run(rig, 8000);
+    for (uint32_t i = 0; i < 3; i++) {
+        ck_assert_uint_eq(rig_number(rig, i), 2);
+        ck_assert(!quorum_voters(rig->nodes[i].quorum)->complete);
+    }
+    ck_assert_uint_eq(coordinated(7), MESSAGE_PARTITIONS);
+    rig->no_probes = false;
+    rig_run(rig, 8000);
+    expect_voters(7, 2);
+}
+END_TEST
+
+/* m9: a partition that is prepared stays so when the number changes, under the same ballot, and the
+ * voters of the next number promise it, too. */
+START_TEST(a_prepared_partition_is_carried)
+{
+    uint64_t before[MESSAGE_PARTITIONS];
+    begin(3, 35);
+    for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
+        before[p] = rig->nodes[0].disk.promised[p];
+    }
+    for (uint32_t i = 0; i < 3; i++) {
+        rig->nodes[i].kinds[MESSAGE_PREPARE] = 0;
+    }
+    struct message_voters next = rig_next(rig, 0, MESSAGE_MEMBER_MOVE, 1);
+    choose(0, &next);
+    for (uint32_t ms = 0; ms < 500; ms++) {
+        ck_assert_uint_eq(coordinated(7), MESSAGE_PARTITIONS);
+        rig_run(rig, 1);
+    }
+    for (uint32_t i = 0; i < 3; i++) {
+        ck_assert_uint_eq(rig_number(rig, i), 2);
+        ck_assert_uint_gt(rig->nodes[i].kinds[MESSAGE_PREPARE], 0);
+    }
+    for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
+        ck_assert_uint_eq(rig->nodes[0].disk.promised[p], before[p]);
+    }
+}
+END_TEST
+
+/* The voters of now keep the partitions of a new voter until it says that it can coordinate. */
+START_TEST(a_new_voter_is_not_waited_for)
+{
+    begin(3, 36);
+    rig_start(rig, 3);
+    rig_run(rig, 100);
+    rig->nodes[3].cut = true;
+    struct message_voters next = rig_next(rig, 0, MESSAGE_MEMBER_ADD, 3);
+    choose(0, &next);
+    for (uint32_t ms = 0; ms < 1000; ms++) {
+        ck_assert_uint_eq(coordinated(7), MESSAGE_PARTITIONS);
+        rig_run(rig, 1);
+    }
+}
+END_TEST
+
+/* A voter that is about to be removed coordinates nothing any more when the record is chosen. */
+START_TEST(a_voter_that_is_removed_hands_over_first)
+{
+    struct quorum_survey survey;
+    begin(3, 37);
+    quorum_survey(rig->nodes[2].quorum, &survey);
+    ck_assert_uint_gt(survey.partitions, 0);
+    int64_t since_ns = rig->now_ns;
+    while (rig_number(rig, 0) == 1) {
+        struct message member = rig_message(rig, 0, MESSAGE_MEMBER);
+        member.as.member = (struct message_member_asked){.agent = member.from,
+                                                         .request_id = 5001,
+                                                         .act = MESSAGE_MEMBER_REMOVE,
+                                                         .voter = rig_name(2)};
+        rig_give(rig, 0, &member);
+        rig_run(rig, 1);
+    }
+    quorum_survey(rig->nodes[2].quorum, &survey);
+    ck_assert_uint_eq(survey.partitions, 0);
+    ck_assert_int_lt(rig->now_ns - since_ns, 500 * RIG_MS);
+    rig_run(rig, 100); /* until they have read what the registers are */
+    ck_assert_uint_eq(coordinated(3), MESSAGE_PARTITIONS);
+}
+END_TEST
+
+/* m16: a promise under another number is not counted, whichever ballot it is for. m9: a ballot is
+ * carried over one number, and not over two. */
+START_TEST(votes_of_another_number_are_not_counted)
+{
+    struct quorum_survey survey;
+    begin(3, 34);
+    struct message_voters next = rig_next(rig, 0, MESSAGE_MEMBER_MOVE, 1);
+    rig->nodes[1].cut = true;
+    rig->nodes[2].cut = true;
+    choose(0, &next);
+    rig_run(rig, 20);
+    quorum_survey(rig->nodes[0].quorum, &survey);
+    ck_assert_uint_ne(survey.partitions, 0);
+    uint64_t digest = message_voters_digest(&next);
+    next = rig_next(rig, 0, MESSAGE_MEMBER_MOVE, 2);
+    choose(0, &next);
+    rig_run(rig, 200);
+    quorum_survey(rig->nodes[0].quorum, &survey);
+    ck_assert_uint_eq(survey.partitions, 0);
+    for (uint32_t round = 0; round < 2; round++) {
+        const struct message *prepare = &rig->nodes[0].sent[MESSAGE_PREPARE];
+        for (uint32_t i = 1; i < 3; i++) {
+            struct message promise = rig_message(rig, 0, MESSAGE_PROMISE);
+            promise.from = rig_name(i);
+            promise.number = round == 0 ? 2 : 3;
+            promise.digest = round == 0 ? digest : message_voters_digest(&next);
+            promise.as.promise.ballot = prepare->as.prepare.ballot;
+            promise.as.promise.promised = prepare->as.prepare.partitions;
+            rig_give(rig, 0, &promise);
+        }
+        quorum_survey(rig->nodes[0].quorum, &survey);
+        ck_assert_uint_eq(survey.partitions != 0, round == 1);
+    }
+}
+END_TEST
+
+/* A mark that only one voter has is no majority's and settles; one that two of four have is pushed
+ * until three have it. */
+START_TEST(marks_are_settled)
+{
+    begin(3, 18);
+    rig_start(rig, 3);
+    for (uint32_t i = 0; i < 2; i++) {
+        rig_kill(rig, i);
+        rig->nodes[i].disk.marks[6] = 5;
+        rig->nodes[i].disk.marks[5] = i == 0 ? 3 : 0;
+        rig_start(rig, i);
+    }
+    rig_run(rig, 3000);
+    expect_complete(2, MESSAGE_MEMBER_ADD, 3);
+    uint32_t marked = 0;
+    uint32_t alone = 0;
+    for (uint32_t i = 0; i < 4; i++) {
+        marked += rig->nodes[i].disk.marks[6] == 5;
+        alone += rig->nodes[i].disk.marks[5] != 0;
+    }
+    ck_assert_uint_ge(marked, 3);
+    ck_assert_uint_eq(alone, 1);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = tcase_create("completion");
+    tcase_set_timeout(tests, 120);
+    tcase_add_checked_fixture(tests, NULL, teardown);
+    tcase_add_test(tests, complete_after_a_ttl);
+    tcase_add_test(tests, the_ttl_runs_from_when_a_majority_knows);
+    tcase_add_test(tests, complete_when_all_is_stored);
+    tcase_add_test(tests, a_prepared_partition_is_carried);
+    tcase_add_test(tests, a_new_voter_is_not_waited_for);
+    tcase_add_test(tests, a_voter_that_is_removed_hands_over_first);
+    tcase_add_test(tests, votes_of_another_number_are_not_counted);
+    tcase_add_test(tests, marks_are_settled);
+    return suite_main("completion", tests);
+}
