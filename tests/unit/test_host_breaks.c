@@ -655,6 +655,27 @@ START_TEST(a_late_break_does_not_end_a_later_grant)
 }
 END_TEST
 
+/* This agent knows nothing of an earlier session of its host, in whose region a process may hold
+ * the lock until the lease there ends. */
+START_TEST(a_new_agent_answers_no_break_of_an_unknown_grant_while_an_old_hold_may_last)
+{
+    const struct message_order grant = {1 << 16 | 1, 1};
+    if (_i == 1) { /* the name is known, but has no grant */
+        (void)rig_open(rig, client, "a", 0);
+    }
+    receive_break(7, grant);
+    ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_BROKEN), 0);
+    rig_pass(rig, rig->config.session_ttl_ns - RIG_MS - (rig->now_ns - 1000 * RIG_MS));
+    receive_break(7, grant);
+    ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_BROKEN), 0);
+    rig_pass(rig, 100 * RIG_MS);
+    receive_break(7, grant);
+    ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_BROKEN), 1);
+    ck_assert_int_eq(rig_sent(rig, MESSAGE_BROKEN)->as.broken.result, 0);
+    ck_assert_uint_eq(rig_sent(rig, MESSAGE_BROKEN)->as.broken.total, 0);
+}
+END_TEST
+
 /* An exclusive grant is here, so this host needs no other one. More readers than the report has
  * room for hold the lock. */
 START_TEST(a_break_of_this_host_s_own_readers_is_reported_at_once)
@@ -743,6 +764,8 @@ int main(void)
     tcase_add_test(owning, a_break_of_too_many_readers_has_to_be_repeated);
     tcase_add_test(owning, the_answer_takes_the_way_of_the_break);
     tcase_add_test(owning, a_late_break_does_not_end_a_later_grant);
+    tcase_add_loop_test(
+        owning, a_new_agent_answers_no_break_of_an_unknown_grant_while_an_old_hold_may_last, 0, 2);
     tcase_add_test(owning, a_break_of_this_host_s_own_readers_is_reported_at_once);
     tcase_add_loop_test(owning, the_lock_delay_begins_when_the_hold_ends, 0, 2);
     return suite_run(suite);

@@ -21,6 +21,7 @@ struct break_done {
 };
 
 struct breaks {
+    int64_t former_until_ns; /* see knows_all_holds() */
     uint32_t next;
     struct break_done done[BROKEN_MAX];
 };
@@ -28,6 +29,11 @@ struct breaks {
 struct breaks *breaks_lay_out(struct arena *arena)
 {
     return arena_take(arena, 1, sizeof(struct breaks));
+}
+
+void breaks_start(struct host *host)
+{
+    host->breaks->former_until_ns = host->now_ns + host->config.session_ttl_ns;
 }
 
 /* Copies only the items that are used. */
@@ -211,6 +217,21 @@ static struct break_done *done_before(struct host *host, const struct message_br
     return NULL;
 }
 
+/*
+ * Returns whether this host has no hold under the named grant except those that the break finds. A
+ * process may still hold the lock in the region of an earlier session, of which this agent knows
+ * nothing: its store was lost, for example. The lease in that region ends at the latest a ttl after
+ * the earlier agent's last renewal, which was before this agent started. If the lock has a grant
+ * that this agent knows, then no earlier session of this host has one.
+ */
+static bool knows_all_holds(const struct host *host, const struct message_break *breaking)
+{
+    struct lock_ref at = {0};
+    return host->now_ns >= host->breaks->former_until_ns ||
+           (lock_find(host, breaking->name.bytes, breaking->name.length, &at) &&
+            lock_is_granted(host, at));
+}
+
 /* Does the break, and notes it. */
 static struct break_done *done_now(struct host *host, const struct message_break *breaking,
                                    struct host_actions *actions)
@@ -242,7 +263,12 @@ bool break_asked(struct host *host, const struct message_break *breaking,
     }
     struct break_done *done = done_before(host, breaking);
     if (done == NULL) {
+        bool knows = knows_all_holds(host, breaking);
         done = done_now(host, breaking, actions);
+        if (!knows && done->broken.total == 0) {
+            done->id = 0;
+            return false;
+        }
     }
     if (done->broken.result == HF_EUNSERVED) {
         done->id = 0;

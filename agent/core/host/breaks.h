@@ -18,6 +18,7 @@
 struct breaks;
 
 struct breaks *breaks_lay_out(struct arena *arena);
+void breaks_start(struct host *host);
 
 /* Ends every hold of the lock on this host, and fills in *broken, whose items the caller need not
  * have initialised. If one step cannot end all of them, the result is HF_EFULL. If the region is
@@ -25,7 +26,8 @@ struct breaks *breaks_lay_out(struct arena *arena);
 void break_here(struct host *host, struct lock_ref at, bool now, const struct hold_breaker *by,
                 struct message_broken *broken, struct host_actions *actions);
 /* Handles a BREAK_HOLD. Fills in *broken, which is the answer. Returns false if there is no answer
- * yet, because the namespace is barred or its region is not sound; the asking host asks again. */
+ * yet, because the namespace is barred, or its region is not sound, or a hold of an earlier session
+ * may be left; the asking host asks again. */
 bool break_asked(struct host *host, const struct message_break *breaking,
                  struct message_broken *broken, struct host_actions *actions);
 
