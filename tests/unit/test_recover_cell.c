@@ -258,7 +258,7 @@ START_TEST(a_learner_of_before_joins_the_recovered_cell)
     rig_run(rig, WAIT_MS + 2000);
     expect(2, MESSAGE_STATUS_VOTING, 1);
     expect(3, MESSAGE_STATUS_LEARNING, 1);
-    struct message ask = rig_message(rig, 7, MESSAGE_MEMBER);
+    struct message ask = rig_message(rig, 2, MESSAGE_MEMBER);
     ask.number = rig_number(rig, 2);
     ask.digest = message_voters_digest(quorum_voters(rig->nodes[2].quorum));
     ask.membership = 1;
