@@ -264,7 +264,8 @@ static uint64_t take(unsigned host, const char *name)
     struct hf_hold hold;
     actor_ready(&actor, agents[host].socket);
     ck_assert_int_eq(actor_open(&actor, 0, name, 10), 0);
-    ck_assert_int_eq(actor_acquire(&actor, 0, HF_EXCLUSIVE, GUARD_MS, &hold), 0);
+    int error = actor_acquire(&actor, 0, HF_EXCLUSIVE, GUARD_MS, &hold);
+    ck_assert_msg(error == 0, "host %u: %d", host, error);
     ck_assert_int_eq(actor_release(&actor, 0), 0);
     actor_end(&actor);
     return hold.token;
@@ -456,6 +457,9 @@ START_TEST(a_removed_voter_is_added_again_with_another_store)
     ck_assert_uint_gt(take(A, "job"), token);
     agent_start(&agents[B]);
     await_voters(A, "abc");
+    /* B learns with which store host-c renews its session now. If B does not know that, it
+     * acknowledges the other store, A does not, and host-c gets no session: this is not mended. */
+    sleep_ms(3000);
     agent_stop(&agents[C]);
     run_there(C, "mv $HERE/state $HERE/new-state; mv $HERE/old-state $HERE/state");
     unsigned votes = agent_logged(&agents[C], "event=voter_votes");
