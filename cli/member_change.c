@@ -3,8 +3,8 @@
  *
  * The command asks the agent again and again how far the change has come, until it is complete. It
  * keeps nothing: if it is interrupted, the same command on any voter's host goes on with the same
- * change. What is so already is no error. A change that has to wait for the one before it is asked
- * for again.
+ * change. A change that is made already is no error. A change that has to wait for the one before
+ * it is asked for again.
  */
 #include "member_change.h"
 

@@ -237,8 +237,8 @@ static void refusal_keep(hf_client *client, const struct hfi_frame *reason)
                  "the agent has no room for one more connection: %s", full);
     } else {
         snprintf(client->refusal, sizeof(client->refusal),
-                 "the agent has no room for one more connection: its tables, its disk or its "
-                 "descriptors; its log says which");
+                 "the agent has no room for one more connection: a table or its disk is full, or "
+                 "it has no descriptors left; its log says which");
     }
 }
 

@@ -406,8 +406,8 @@ static void run_there(unsigned host, const char *words)
     ck_assert_msg(status == 0, "%s: %x", words, (unsigned)status);
 }
 
-/* A voter is removed and added again while its agent runs. What it has is good, and its vote counts
- * again: its host's holder notices nothing. */
+/* A voter is removed and added again while its agent runs. It keeps its store, and its vote counts
+ * again. The holder on its host notices nothing. */
 START_TEST(a_removed_voter_is_added_again_in_place)
 {
     const unsigned all = 1U << A | 1U << B | 1U << C;

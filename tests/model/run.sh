@@ -57,7 +57,6 @@ members-carried-back|| cell/members_lock.pml -DROWS=2 -DNUMBERS=21
 members-carried-read|| cell/members_lock.pml -DROWS=2 -DNUMBERS=12 -DCARRIED=1 -DREADS_AGAIN -DADOPTED
 members-carried-deep|deep| cell/members_lock.pml -DNUMBERS=123 -DCARRIED=1
 members-carried-same-deep|deep| cell/members_lock.pml -DROWS=2 -DNUMBERS=11
-members-carried-both-deep|deep| cell/members_lock.pml -DROWS=2 -DNUMBERS=12
 members-session|  | cell/members_session.pml
 members-five   |  | cell/members_session.pml -DTMAX=3 -DPHASE=0 -DFIVE
 members-five-deep|deep| cell/members_session.pml -DFIVE

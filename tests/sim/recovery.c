@@ -3,9 +3,9 @@
  * begin anew with the store of one voter that is left (docs/PROTOCOL.md, "Recovery"). The new store
  * is made here by the rules of agent/io/store/recover.c, because a store is something else here.
  *
- * What the operator must know, this file keeps: no majority of the voters of before runs, or will
- * run. (Otherwise it would be the cell, as it should.) So when the fault happens, each voter that
- * is in use, apart from the survivor, has one of these fates:
+ * An operator may only recover a cell when no majority of its earlier voters runs, or will run
+ * again. (Such a majority would go on as the cell.) This file keeps to that. So when the fault
+ * happens, each voter that is in use, apart from the survivor, has one of these fates:
  *
  *   off         Its host is down until after the recovery, and then comes back with its old store.
  *   runs on     Its agent never notices anything.
@@ -151,7 +151,7 @@ static void make_store(struct sim_agent *agent)
     free(old);
 }
 
-/* ---- What the operator does ---- */
+/* ---- The operator ---- */
 
 /* Returns whether the operator may choose that agent's store. It is a voter of every record in use,
  * so that it does not learn that it was removed before the operator comes. */

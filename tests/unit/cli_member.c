@@ -28,7 +28,7 @@ START_TEST(add_until_it_is_complete)
 }
 END_TEST
 
-/* What is so already is no error, but the command waits until the cell has settled. */
+/* A change that is made already is no error, but the command waits until the cell has settled. */
 START_TEST(what_is_so_already)
 {
     static const char *const lines[] = {"member add b tcp://10.0.0.2:7411", "member remove d",

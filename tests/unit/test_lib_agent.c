@@ -352,8 +352,8 @@ START_TEST(a_full_disk_is_named)
     ck_assert_str_eq(why, "the agent's disk is full: make room where its state_dir is");
     atomic_store(&agent.mood, MOOD_FULL);
     ck_assert_int_eq(hf_connect(&options, &client), HF_EFULL);
-    ck_assert_str_eq(why, "the agent has no room for one more connection: its tables, its disk or "
-                          "its descriptors; its log says which");
+    ck_assert_str_eq(why, "the agent has no room for one more connection: a table or its "
+                          "disk is full, or it has no descriptors left; its log says which");
     atomic_store(&agent.mood, MOOD_GOOD);
     ck_assert_int_eq(hf_connect(&options, &client), 0);
 }

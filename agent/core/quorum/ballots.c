@@ -315,23 +315,6 @@ static void prepare_all(struct quorum *quorum)
     reaction_ballots_changed(quorum);
 }
 
-void ballots_recount(struct quorum *quorum)
-{
-    bool any = false;
-    for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
-        quorum->ballots->of[p].spent = true;
-        if (quorum->ballots->of[p].state != PARTITION_OTHERS) {
-            begin(quorum, p);
-            any = true;
-        }
-    }
-    if (any) {
-        prepare_at(quorum, step_now_ns(quorum));
-        voters_heartbeat_soon(quorum);
-        reaction_ballots_changed(quorum);
-    }
-}
-
 /* Returns whether the partition's ballot may be used under the present record: a majority promised
  * it under the number before, and this voter still has the same number in ballots. */
 static bool may_carry(const struct quorum *quorum, const struct ballot *partition)
@@ -342,14 +325,15 @@ static bool may_carry(const struct quorum *quorum, const struct ballot *partitio
            (partition->ballot & UINT16_MAX) == quorum->config->ballot_ids[self];
 }
 
-void ballots_carry(struct quorum *quorum)
+/* Prepares the partitions of this voter again, apart from those that it carries. */
+static void prepare_anew(struct quorum *quorum, bool carries)
 {
     bool any = false;
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
         struct ballot *partition = &quorum->ballots->of[p];
         partition->spent = true;
         any = any || partition->state != PARTITION_OTHERS;
-        if (may_carry(quorum, partition)) {
+        if (carries && may_carry(quorum, partition)) {
             quorum->ballots->carried += !partition->carried;
             partition->carried = true;
             partition->mask = 0;
@@ -363,6 +347,16 @@ void ballots_carry(struct quorum *quorum)
         voters_heartbeat_soon(quorum);
         reaction_ballots_changed(quorum);
     }
+}
+
+void ballots_recount(struct quorum *quorum)
+{
+    prepare_anew(quorum, false);
+}
+
+void ballots_carry(struct quorum *quorum)
+{
+    prepare_anew(quorum, true);
 }
 
 static void resign(struct quorum *quorum, uint32_t p)
