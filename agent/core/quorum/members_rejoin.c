@@ -251,8 +251,8 @@ void rejoin_answered(struct quorum *quorum, uint32_t voter, const struct message
         set_line(quorum, kept ? own->line.generation : rejoin->seen_generation + 1);
     } else if (rejoin->phase == REJOIN_REPORT && quorum->members->of[voter].same) {
         rejoin->known |= (uint8_t)(1u << voter);
-        /* The voters may have begun to change meanwhile. Only when the change is complete, a majority
-         * of the present voters has everything that the voters before it have chosen. */
+        /* The voters may have begun to change meanwhile. Only when the change is complete does a
+         * majority of the present voters have all that the earlier voters have chosen. */
         if (rules_count(rejoin->known) >= needed(quorum) && quorum->members->voters.complete) {
             prepare(quorum);
         }
