@@ -7,6 +7,7 @@
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -102,6 +103,30 @@ static void start_punchers(int fd)
     }
 }
 
+/* Starts a process that punches one hole after the other, and returns when it has begun. On a busy
+ * machine another process could otherwise get the processor between two holes, and touch the page
+ * then. So this one has the scheduling policy SCHED_FIFO, if the test may set it. */
+static void start_steady_puncher(int fd)
+{
+    int ends[2];
+    char ready;
+    REQUIRE(pipe2(ends, O_CLOEXEC) == 0, "pipe");
+    pid_t pid = fork_tied();
+    if (pid == 0) {
+        const struct sched_param first = {.sched_priority = 1};
+        (void)sched_setscheduler(0, SCHED_FIFO, &first);
+        punch(fd);
+        REQUIRE(write(ends[1], "x", 1) == 1, "pipe");
+        for (;;) {
+            punch(fd);
+        }
+    }
+    culprits[culprit_count++] = pid;
+    close(ends[1]);
+    ck_assert_int_eq(read(ends[0], &ready, 1), 1);
+    close(ends[0]);
+}
+
 static void end_culprits(void)
 {
     while (culprit_count > 0) { /* the last ones first, because they punch */
@@ -143,7 +168,7 @@ START_TEST(the_next_agent_starts_in_time)
     int fd = open_region("bad");
     start_mappings(fd, PROCESSES);
     agent_kill(&agent);
-    start_punchers(fd);
+    start_steady_puncher(fd);
     agent_start(&agent);
     ck_assert_uint_eq(agent_logged(&agent, "event=session_continued"), 1);
     ck_assert_uint_eq(agent_logged(&agent, "makes each access to its region take long"), 1);
