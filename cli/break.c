@@ -15,7 +15,8 @@
 struct breaking {
     bool json;
     bool now;
-    bool reported; /* the outcome was written; if it was a failure, also to stderr */
+    bool written;  /* the outcome was */
+    bool reported; /* stderr says already what was not done */
 };
 
 static void write_hold(const struct hf_party *hold)
@@ -108,6 +109,13 @@ static void write_doubt(const struct hf_break_info *info)
     }
 }
 
+static void write_failure(void)
+{
+    fputs("holdfast break: ", stderr);
+    (void)text_write_clean(stderr, hf_error_text(NULL), 0);
+    fputc('\n', stderr);
+}
+
 static void write_outcome(const struct hf_break_info *info, void *arg)
 {
     struct breaking *breaking = arg;
@@ -117,6 +125,7 @@ static void write_outcome(const struct hf_break_info *info, void *arg)
     } else {
         write_lines(breaking, info);
     }
+    breaking->written = true;
     if (info->error == HF_ETIMEDOUT) {
         write_doubt(info);
         breaking->reported = true;
@@ -146,6 +155,10 @@ int command_break(struct cli *cli, int argc, char **argv)
                             &breaking);
     hf_disconnect(client);
     if (breaking.reported || error == 0) {
+        return cli_exit_code(error);
+    }
+    if (breaking.written && cli->json) { /* the outcome is the one object on stdout */
+        write_failure();
         return cli_exit_code(error);
     }
     return cli_fail_call("break", words.plain[0], error);

@@ -329,7 +329,7 @@ static const char break_help[] =
     "says for how long the lock-delay keeps the lock closed, or that the lock is open. With\n"
     "--json it prints an object: name, now, done (every hold has ended that began before the\n"
     "command), ended (mode, agent, pid, uid, user, command, token, held_ms), more, closed_ms and\n"
-    "silent (the agents that have not answered).\n"
+    "silent (the agents that have not answered). If done is false, stderr says why.\n"
     "\n"
     "Example:\n"
     "  holdfast break backup\n"

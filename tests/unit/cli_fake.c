@@ -867,7 +867,7 @@ int hf_break_report(hf_client *client, const char *name, unsigned flags, hf_brea
                                        .silent_count = (size_t)number("unanswered")};
     (void)client;
     log_call("break %s %u", name, flags);
-    if (info.error == 0 || info.error == HF_ETIMEDOUT) {
+    if (info.error == 0 || info.error == HF_ETIMEDOUT || info.error == HF_EFULL) {
         fn(&info, arg);
     }
     return info.error;

@@ -568,6 +568,28 @@ START_TEST(test_break_in_doubt)
 }
 END_TEST
 
+/* A host had more holds than it can end at once. The holds that have ended are reported, and the
+ * library's sentence says what to do. With --json, stdout has one object all the same. */
+START_TEST(test_break_in_part)
+{
+    struct ran ran;
+
+    run_command("break=-13,ended=2,ended_more=40,closed=9", "break a", &ran);
+    ck_assert_int_eq(ran.status, 70);
+    ck_assert_ptr_nonnull(strstr(ran.out, "agent host-a"));
+    ck_assert_ptr_nonnull(strstr(ran.out, "ended        and 40 more\n"));
+    ck_assert_ptr_null(strstr(ran.out, "closed"));
+    ck_assert_str_eq(ran.err, "holdfast break: fake failure? with its value\n");
+    run_command("break=-13,ended=1,closed=9", "break a --json", &ran);
+    ck_assert_int_eq(ran.status, 70);
+    ck_assert_uint_eq(run_count_lines(ran.out), 1);
+    ck_assert_ptr_nonnull(strstr(ran.out, "\"done\":false,\"ended\":[{"));
+    ck_assert_str_eq(ran.err, "holdfast break: fake failure? with its value\n");
+    run_command("break=-13", "break a", &ran);
+    ck_assert_str_eq(ran.out, "");
+}
+END_TEST
+
 /* How long a test waits to see that no more output comes. */
 enum { MORE_MS = 100 };
 
@@ -697,6 +719,7 @@ int main(void)
     tcase_add_test(show, test_break);
     tcase_add_test(show, test_break_reports);
     tcase_add_test(show, test_break_in_doubt);
+    tcase_add_test(show, test_break_in_part);
     tcase_add_test(show, test_watch);
     tcase_add_test(show, test_watch_times);
     tcase_add_loop_test(show, test_watch_says_nothing_twice, 0, 2);

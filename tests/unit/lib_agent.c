@@ -465,8 +465,15 @@ static void answer_break(struct agent *agent, int at, uint64_t request)
          .command = {"job", 3}},
         {.pid = -1, .uid = -1, .elapsed_ns = -1, .token = 11, .agent = {"host-b", 6}}};
     const struct hfi_text silent[] = {{"host-c", 6}};
-    const struct hfi_broken_frame broken = {
-        .error = 0, .closed_ns = 12, .more = 5, .hold_count = 2, .silent_count = 1};
+    const struct hfi_broken_frame broken = {.error = atomic_load(&agent->break_error),
+                                            .closed_ns = 12,
+                                            .more = 5,
+                                            .hold_count = 2,
+                                            .silent_count = 1};
+    if (agent->full.table != HFI_TABLE_UNKNOWN) {
+        send_full(agent, agent->connections[at], request);
+        return;
+    }
     send_packet(agent->connections[at], packet,
                 hfi_broken_encode(&broken, holds, silent, request, packet, sizeof(packet)), NULL,
                 0);

@@ -63,9 +63,10 @@ struct agent {
     _Atomic int session_state; /* the session's state in STATUS */
     _Atomic int backup;        /* the stage of a backup */
     _Atomic bool backup_fd;    /* a descriptor comes with it */
-    /* With a table, each OPEN is refused with HF_EFULL and this, and MOOD_FULL says it. Set it
-     * while no request is under way. */
+    /* With a table, each OPEN and BREAK is refused with HF_EFULL and this, and MOOD_FULL says it.
+     * Set it while no request is under way. */
     struct hfi_full full;
+    _Atomic int break_error; /* the outcome of each break */
     /* 1 plus an enum hf_ending: SHOW and LIST say that every lock is closed behind a hold that
      * ended so; below 0: closed, and nothing more is known; 0: not closed */
     _Atomic int closed;

@@ -175,6 +175,25 @@ START_TEST(a_full_table_is_named)
 }
 END_TEST
 
+/* With the same error, an agent says that it began no break, or that it could not end all holds. */
+START_TEST(a_break_that_could_not_end_all_holds_is_described)
+{
+    atomic_store(&agent.break_error, HF_EFULL);
+    FAILS(hf_break(client, "job/a", 0), HF_EFULL,
+          "a host has more holds of the lock \"job/a\" than it can end at once",
+          "break the lock again");
+    agent.full = (struct hfi_full){.table = HFI_TABLE_QUESTIONS, .room = 64, .pid = -1};
+    FAILS(hf_break(client, "job/a", 0), HF_EFULL, "no room to break the lock \"job/a\"",
+          "all 64 places for breaks", "try again soon");
+    agent.full = (struct hfi_full){0};
+    atomic_store(&agent.break_error, HF_EUNSERVED);
+    FAILS(hf_break(client, "job/a", 0), HF_EUNSERVED, "break the lock \"job/a\"");
+    ck_assert_ptr_null(strstr(hf_error_text(NULL), "more holds"));
+    atomic_store(&agent.break_error, 0);
+    ck_assert_int_eq(hf_break(client, "job/a", 0), 0);
+}
+END_TEST
+
 START_TEST(a_failed_acquire_is_described)
 {
     hf_lock *mine = open_lock("job/a");
@@ -411,6 +430,7 @@ int main(void)
     tcase_add_test(tests, a_failed_connect_names_the_socket);
     tcase_add_test(tests, an_answer_of_the_agent_is_described);
     tcase_add_test(tests, a_full_table_is_named);
+    tcase_add_test(tests, a_break_that_could_not_end_all_holds_is_described);
     tcase_add_test(tests, a_failed_acquire_is_described);
     tcase_add_test(tests, a_lost_hold_is_named_with_the_reason);
     tcase_add_test(tests, acquiring_all_names_the_lock_that_failed);
