@@ -185,11 +185,14 @@ static void check_ids(const struct message_voters *record)
     }
 }
 
+/* A record is compared with those of its own generation: an agent that was stopped while the cell
+ * was recovered may write down only afterwards what a majority of before had chosen. */
 void voters_durable(const struct sim_agent *agent, const struct message_voters *record)
 {
     struct message_voters *known = record_at(record->number);
     if (known->count == 0) {
-        const struct message_voters *newest = voters_newest();
+        uint32_t generation = record->number / MESSAGE_NUMBERS;
+        const struct message_voters *newest = record_at(seen.newest[generation]);
         if (record->number != newest->number + 1 || !newest->complete) {
             sim_fail("host %u goes by number %u, but number %u is not complete, or not the newest",
                      agent->index, record->number, record->number - 1);
@@ -202,7 +205,7 @@ void voters_durable(const struct sim_agent *agent, const struct message_voters *
                  record->changed.length, record->changed.text, record->count);
         message_voters_copy(known, record);
         known->complete = false;
-        seen.newest[seen.generation] = record->number;
+        seen.newest[generation] = record->number;
         check_ids(record);
     }
     if (message_voters_digest(known) != message_voters_digest(record)) {

@@ -121,6 +121,35 @@ START_TEST(a_lost_session)
 }
 END_TEST
 
+/* A recovery of the cell ends a session before the deadline that the region shows. Between two
+ * words, too, a process must not see a lost hold in a session that seems to go on. */
+START_TEST(a_session_that_ends_before_its_deadline)
+{
+    struct hfi_request request = {.slot = opened.slot, .seat = HFI_SEAT_NONE};
+    struct hfi_held held = rig_take(rig, &opened);
+    bool gone = false;
+    ck_assert_int_gt(hfi_remaining_ns(&rig->region, &request, opened.holder, &held, rig->now_ns,
+                                      &gone),
+                     1000 * RIG_MS);
+    rig_lease(rig, 1, rig->now_ns, true);
+    uint64_t lease = atomic_load(&rig->region.header->lease);
+    ck_assert_uint_eq(hfi_lease_epoch(lease), 1);
+    ck_assert_int_le(hfi_lease_deadline_ns(lease), rig->now_ns);
+    ck_assert_int_le(hfi_remaining_ns(&rig->region, &request, opened.holder, &held, rig->now_ns,
+                                      &gone),
+                     0);
+    ck_assert(gone);
+    rig_pass(rig, 5000 * RIG_MS); /* a pass over the region finds nothing to put right */
+    ck_assert_uint_eq(atomic_load(&rig->region.header->lease), lease);
+    ck_assert_uint_eq(host_counts(rig->host)->repairs, 0);
+    /* a process that waits for the lease is woken by the next session */
+    atomic_store(&rig->region.header->lease_sleepers, 1);
+    uint32_t wakes = rig->wakes;
+    rig_lease(rig, 2, rig->now_ns + 1000 * RIG_MS, false);
+    ck_assert_uint_gt(rig->wakes, wakes);
+}
+END_TEST
+
 /* A process overwrites the word with a token that the agent never granted. */
 START_TEST(a_damaged_word)
 {
@@ -167,6 +196,7 @@ int main(void)
     tcase_add_test(tests, a_broken_reader_learns_the_same);
     tcase_add_loop_test(tests, a_limit, 0, 2);
     tcase_add_test(tests, a_lost_session);
+    tcase_add_test(tests, a_session_that_ends_before_its_deadline);
     tcase_add_test(tests, a_damaged_word);
     return suite_main("host_endings", tests);
 }

@@ -60,6 +60,18 @@ static bool lock_is_held(const struct host *host, struct lock_ref at)
             hfi_has_readers(space_region(host, at.space), at.slot, HFI_SEAT_NONE));
 }
 
+/* A recovery of the cell ends a session before its deadline (docs/PROTOCOL.md, rule 38). Then the
+ * regions must not show that deadline any more. They show the end before any word shows it, so that
+ * no process sees a lost hold in a session that seems to go on. */
+static void end_lease(struct host *host)
+{
+    for (uint32_t i = 0; i < host->config.namespace_count; i++) {
+        if (space_is_used(host, i)) {
+            space_end_lease(host, i);
+        }
+    }
+}
+
 /* Ends all grants of the session, which is over. Returns how many holds ended, counted as
  * HOST_LOSS_LAPSE counts them. */
 static uint64_t revoke_all(struct host *host)
@@ -85,6 +97,17 @@ static uint64_t revoke_all(struct host *host)
     }
     openings_forget(host);
     return host->counts.losses[HOST_LOSS_LAPSE] - before;
+}
+
+static void notify_loss(struct host *host, struct host_actions *actions)
+{
+    uint64_t ended = revoke_all(host);
+    clients_poke_all(host);
+    host->counts.sessions_lost++;
+    hub_log(actions, "session_lost", host->lease.epoch);
+    if (ended > 0) {
+        hub_log(actions, "holds_lost", (int64_t)ended)->as.log.reason = "session_lost";
+    }
 }
 
 /* Adds `ages` to the lock's idle time. Returns whether no process has had the lock open for long.
@@ -137,22 +160,17 @@ void lease_mark_wanted(struct host *host)
 void lease_changed(struct host *host, const struct host_lease *lease, struct host_actions *actions)
 {
     bool was_safe = hub_lease_is_safe(host);
-    if (lease->lost && !host->lease.lost) {
+    if (lease->lost) {
+        bool was_lost = host->lease.lost;
         host->lease = *lease;
-        uint64_t ended = revoke_all(host);
-        clients_poke_all(host);
-        host->counts.sessions_lost++;
-        hub_log(actions, "session_lost", lease->epoch);
-        if (ended > 0) {
-            hub_log(actions, "holds_lost", (int64_t)ended)->as.log.reason = "session_lost";
+        if (!was_lost) {
+            end_lease(host);
+            notify_loss(host, actions);
         }
         return;
     }
     bool other = lease->epoch != host->lease.epoch || host->lease.lost;
     host->lease = *lease;
-    if (lease->lost) {
-        return;
-    }
     for (uint32_t i = 0; i < host->config.namespace_count; i++) {
         if (space_is_used(host, i)) {
             space_publish(host, i);

@@ -108,6 +108,16 @@ void space_publish(struct host *host, uint32_t space)
     hfi_publish(&own->actor, lease->deadline_ns, lease->epoch, before);
 }
 
+void space_end_lease(struct host *host, uint32_t space)
+{
+    struct space *own = space_at(host, space);
+    uint64_t before = own->lease;
+    if (hfi_lease_deadline_ns(before) > host->now_ns) {
+        own->lease = hfi_lease(host->now_ns, hfi_lease_epoch(before));
+        hfi_publish(&own->actor, host->now_ns, hfi_lease_epoch(before), before);
+    }
+}
+
 bool space_mend_lease(struct host *host, uint32_t space)
 {
     const struct space *own = space_at(host, space);

@@ -49,6 +49,9 @@ bool space_is_sound(const struct host *host, uint32_t space);
 uint64_t space_lease(const struct host *host, uint32_t space);
 /* Publishes the session's lease. */
 void space_publish(struct host *host, uint32_t space);
+/* If the published lease is not over, publishes that it ends now. From then on no hold of that
+ * session counts, whatever the words say. */
+void space_end_lease(struct host *host, uint32_t space);
 /* If the region shows another lease than the one published last, publishes the last published lease
  * again. Returns whether the region showed another lease. */
 bool space_mend_lease(struct host *host, uint32_t space);

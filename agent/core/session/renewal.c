@@ -110,9 +110,18 @@ void renewal_start(struct renewal *renewal, uint32_t epoch, bool adopted, int64_
     send_round(renewal, now_ns, actions);
 }
 
+/* The session is lost before its grace period is over, and its lease ends now at the latest. */
+static void lose(struct renewal *renewal, int64_t now_ns)
+{
+    renewal->lost = true;
+    if (renewal->deadline_ns > now_ns) {
+        renewal->deadline_ns = now_ns;
+    }
+}
+
 /* Moves the deadline to what a majority's extended renewals allow. Notes whether a majority has
  * marked the session. */
-static void count_votes(struct renewal *renewal)
+static void count_votes(struct renewal *renewal, int64_t now_ns)
 {
     uint32_t voters = renewal->config.voter_count;
     uint32_t ended = 0;
@@ -128,7 +137,9 @@ static void count_votes(struct renewal *renewal)
             renewal->deadline_ns = deadline_ns;
         }
     }
-    renewal->lost = renewal->lost || ended >= majority(renewal);
+    if (ended >= majority(renewal)) {
+        lose(renewal, now_ns);
+    }
 }
 
 /* Returns when the session is lost if no more renewals count. */
@@ -247,7 +258,7 @@ void renewal_acked(struct renewal *renewal, const struct message *message, int64
         voter->answered_id = ack->renewal_id;
         voter->echo = ack->echo;
     }
-    count_votes(renewal);
+    count_votes(renewal, now_ns);
     if (!ack->extended && newest && !voter->hurried && !renewal->lost) {
         voter->hurried = true;
         send_to(renewal, index, sent_remember(renewal, now_ns), actions);
@@ -359,7 +370,10 @@ void renewal_set_voters(struct renewal *renewal, const struct message_voters *vo
     HF_CHECK(voters->number >= renewal->header.number);
     /* A recovery of the cell ends all sessions of before. */
     bool recovered = voters->number / MESSAGE_NUMBERS != renewal->header.number / MESSAGE_NUMBERS;
-    renewal->lost = renewal->epoch != 0 && (recovered || is_lost(renewal, now_ns));
+    renewal->lost = renewal->epoch != 0 && is_lost(renewal, now_ns);
+    if (renewal->epoch != 0 && recovered) {
+        lose(renewal, now_ns);
+    }
     succession_make(&succession, renewal->config.voters, renewal->config.voter_count, voters);
     succession_move(&succession, renewal->voters, sizeof(renewal->voters[0]), room);
     for (uint32_t i = 0; i < voters->count; i++) {

@@ -15,9 +15,9 @@
  * 2006) 2.8 for sessions, jeopardy and grace period, and PaxosLease (Trencseni et al. 2012) for
  * when a lease begins.
  *
- * Invariants: the deadline is never later than T plus the shortened ttl. While the epoch stays the
- * same and the clock is right, the deadline never falls. A lost session stays lost; only
- * renewal_start(), with a higher epoch, begins another one. An answer to a renewal that this
+ * Invariants: the deadline is never later than T plus the shortened ttl. While the session lives and
+ * the clock is right, the deadline never falls. A lost session has no deadline in the future, and
+ * stays lost; only renewal_start(), with a higher epoch, begins another one. An answer to a renewal that this
  * process did not send, or has forgotten, changes nothing, and neither does an answer under another
  * record of voters.
  *
@@ -133,7 +133,7 @@ int64_t renewal_next_tick_ns(const struct renewal *renewal, int64_t now_ns);
 enum renewal_state renewal_state(const struct renewal *renewal, int64_t now_ns);
 
 /* Returns until when the lease counts; 0 if it was never safe. The deadline may be in the past. It
- * never falls while the epoch stays the same and the clock is right. */
+ * never falls while the session lives and the clock is right. */
 int64_t renewal_deadline_ns(const struct renewal *renewal);
 
 uint32_t renewal_epoch(const struct renewal *renewal);
