@@ -188,7 +188,13 @@ static int say_refused(struct changing *changing, const struct change_step *step
         write_json(step, "refused", refusals[index].name, changing->subject);
     }
     fprintf(stderr, "holdfast member %s: ", act_text(step->act));
-    fprintf(stderr, refusals[index].text, subject);
+    if (changing->info.reason == HF_MEMBER_SILENT && step->address != NULL &&
+        strcmp(subject, step->name) == 0) {
+        fprintf(stderr, "%s does not answer at %s: look at the address and at its agent", subject,
+                step->address);
+    } else {
+        fprintf(stderr, refusals[index].text, subject);
+    }
     fputs("; nothing was changed\n", stderr);
     return refusals[index].status;
 }

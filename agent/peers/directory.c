@@ -64,6 +64,7 @@ static struct peer_agent *make_peer(struct peers *peers, const struct message_ag
         memset(peer, 0, sizeof(*peer));
         peer->name = *name;
         peer->link = TRANSPORT_PEER_NONE;
+        peer->second.link = TRANSPORT_PEER_NONE;
         address_init(&peer->listens);
         *bucket = (uint16_t)(index + 1);
     }
@@ -74,6 +75,7 @@ static struct peer_agent *make_peer(struct peers *peers, const struct message_ag
 static void remove_peer(struct peers *peers, struct peer_agent *peer)
 {
     peers_drop_buffer(peers, peer);
+    peers_other_forget(peers, peer);
     peer->name.length = 0;
     peers->free_count++;
     memset(peers->buckets, 0, sizeof(peers->buckets));
@@ -256,6 +258,7 @@ void peers_directory_look(struct peers *peers)
         if (peer->voter || peer->name.length == 0) {
             continue;
         }
+        peers_other_look(peers, peer, now_ns);
         if (address_look(&peers->addresses, &peer->listens, now_ns)) {
             follow(peers, peer);
             continue;

@@ -121,6 +121,26 @@ static struct peer_agent *open_packet(struct peers *peers, const struct message_
     return peer;
 }
 
+/* Sends the message alone, over that link, if it is up. */
+static void send_alone(struct peers *peers, struct peer_agent *peer, uint32_t link,
+                       const struct message *message)
+{
+    struct peer_agent there = *peer;
+    there.link = link;
+    there.buffer = link != TRANSPORT_PEER_NONE && transport_is_up(peers->transport, link)
+                       ? take_buffer(peers)
+                       : NULL;
+    if (there.buffer != NULL) {
+        begin_packet(peers, &there);
+        if (wire_add(&there.writer, message)) {
+            send_packet(peers, &there);
+        }
+        leave_buffer(peers, there.buffer);
+    }
+    peer->packets_sent = there.packets_sent;
+    peer->packets_dropped = there.packets_dropped;
+}
+
 void peers_send(void *arg, const struct message_agent *to, const struct message *message)
 {
     struct peers *peers = ((struct agent *)arg)->peers;
@@ -132,7 +152,13 @@ void peers_send(void *arg, const struct message_agent *to, const struct message 
     peers->number = message->number;
     peers->digest = message->digest;
     peers->sent[message->kind]++;
-    struct peer_agent *peer = open_packet(peers, to);
+    struct peer_agent *peer = peers_find(peers, to);
+    uint32_t link = TRANSPORT_PEER_NONE;
+    if (peer != NULL && peers_goes_there(peers, peer, message->kind, &link)) {
+        send_alone(peers, peer, link, message);
+        return;
+    }
+    peer = open_packet(peers, to);
     if (peer == NULL || wire_add(&peer->writer, message)) {
         return;
     }

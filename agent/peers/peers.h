@@ -51,7 +51,7 @@ void peers_close(struct agent *agent);
 void peers_send(void *arg, const struct message_agent *to, const struct message *message);
 void peers_send_gossip(void *arg, const struct message_agent *to, const void *bytes, size_t size);
 void peers_address(void *arg, const struct message_agent *agent, const char *address);
-/* A voter may also be dialled at that address for a while: see seek.c. */
+/* An agent may also be dialled at that address for a while: see seek.c. */
 void peers_seek(void *arg, const struct message_agent *voter, const char *address);
 
 /* Call it when the agent goes by another record of voters (agent->host_config). */

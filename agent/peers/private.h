@@ -32,11 +32,10 @@ struct peer_agent {
     bool up;                      /* whether the connection is up, as last reported to the driver */
     bool told;                    /* the driver was told of this voter's link since it is a voter */
     struct address_entry listens; /* the addresses of an agent that is not a voter */
-    /* Of a voter (seek.c): its address in the record, and another one while it is sought there. */
-    struct peer_address home;
-    struct peer_address second;
-    int64_t second_until_ns;           /* when it is not sought at the second address any more */
-    int64_t home_ns;                   /* when the link to `home` was last seen up, or was made */
+    struct peer_address home;     /* of a voter (seek.c): its address in the record */
+    struct peer_address second;   /* another address at which the agent is sought (seek.c) */
+    int64_t second_until_ns;      /* until when it is sought at the second address */
+    int64_t home_ns;              /* when the link to `home` was last seen up, or was made */
     char address[MESSAGE_ADDRESS_MAX]; /* the address and the link of now */
     uint32_t link;                     /* the link's number in the transport */
     unsigned char *buffer;             /* the packet that is being filled; NULL: none */
@@ -95,6 +94,10 @@ struct peers {
     uint32_t number; /* the record of voters of the newest message */
     uint64_t digest;
     bool record_new; /* peers_follow_record() has to dial the voters of another record */
+    /* The agent that a change is about, and the address at which it has to answer (seek.c). */
+    struct message_agent sought;
+    char sought_at[MESSAGE_ADDRESS_MAX];
+    int64_t sought_until_ns;
     struct peers_refused_host refused[PEERS_REFUSED_MAX];
     int64_t refused_ns; /* for display: when a peer was last refused; 0: never */
     char refused_text[PEERS_REMOTE_MAX + 256];
@@ -141,6 +144,14 @@ void peers_voter_home(struct peers *peers, struct peer_agent *peer, const char *
 void peers_voter_leave(struct peers *peers, struct peer_agent *peer);
 /* Seeks a voter that does not answer, or ends that. Called in each upkeep. */
 void peers_voter_look(struct peers *peers, struct peer_agent *peer, int64_t now_ns);
+/* Ends the search for an agent that is no voter, if its time is over. */
+void peers_other_look(struct peers *peers, struct peer_agent *peer, int64_t now_ns);
+/* The entry of an agent is about to be freed. */
+void peers_other_forget(struct peers *peers, struct peer_agent *peer);
+/* Returns whether a message of that kind has to go to the address at which the agent is sought, and
+ * nowhere else. Sets *link to the link there; TRANSPORT_PEER_NONE if there is none. */
+bool peers_goes_there(const struct peers *peers, const struct peer_agent *peer,
+                      enum message_kind kind, uint32_t *link);
 /* For struct transport_handler: called when a link has come up or broken. arg is the agent. */
 void peers_link(void *arg, uint32_t link, bool up);
 

@@ -1,9 +1,10 @@
 /*
- * Where a voter is dialled. Its home is the address in the record of voters. While nobody answers
- * there, it may also be dialled at a second address, for SEEK_MS after it was last asked for:
+ * Where an agent is dialled besides its present address. A voter's home is the address in the record
+ * of voters. While nobody answers there, it may also be dialled at a second address, for SEEK_MS
+ * after it was last asked for:
  *
  * - An operator moves the voter there, and the change is being decided (ACTION_SEEK). The voter's
- *   own vote may be needed for that, and it runs at its new address already.
+ *   own vote is needed for that, and it runs at its new address already.
  * - [voters] of this host's configuration names another address than the record. So a cell whose
  *   hosts were all given new addresses finds itself again.
  *
@@ -13,6 +14,11 @@
  *
  * As soon as the home answers, packets go there again, and the second address is forgotten when its
  * time is over.
+ *
+ * An operator may mistype an address. So the messages by which a change finds out whether its voter
+ * is there (LEARN of a newcomer, CHANGE_PREPARE of one that moves) go to the address that the
+ * operator gave, and to no other. A newcomer that announces another address is dialled at that one,
+ * too.
  */
 #include <stdio.h>
 #include <string.h>
@@ -56,8 +62,14 @@ void peers_voter_home(struct peers *peers, struct peer_agent *peer, const char *
     if (peer->voter && strcmp(peer->home.text, address) == 0) {
         return;
     }
-    if (!peer->voter) {
+    if (!peer->voter && link != TRANSPORT_PEER_NONE) {
         peer->home.link = link;
+        forget(peers, &peer->second);
+    } else if (!peer->voter && strcmp(peer->second.text, address) != 0) {
+        peer->home.link = TRANSPORT_PEER_NONE;
+        forget(peers, &peer->second);
+    } else if (!peer->voter) {
+        peer->home.link = peer->second.link; /* it was added at the address where it was sought */
         peer->second.link = TRANSPORT_PEER_NONE;
     } else if (peer->second.link != TRANSPORT_PEER_NONE &&
                strcmp(peer->second.text, address) == 0) {
@@ -85,12 +97,13 @@ void peers_voter_leave(struct peers *peers, struct peer_agent *peer)
     peer->voter = false;
 }
 
-/* Dials the voter at a second address, too. */
+/* Dials the agent at a second address, too. */
 static void seek(struct peers *peers, struct peer_agent *peer, const char *address)
 {
     int64_t until_ns = clock_boottime_ns() + SEEK_MS * ms_ns;
     bool same = peer->second.link != TRANSPORT_PEER_NONE && strcmp(peer->second.text, address) == 0;
-    if (strcmp(peer->home.text, address) == 0 || transport_address_error(address) != NULL) {
+    const char *first = peer->voter ? peer->home.text : peer->address;
+    if (strcmp(first, address) == 0 || transport_address_error(address) != NULL) {
         return;
     }
     peer->second_until_ns = until_ns;
@@ -98,16 +111,51 @@ static void seek(struct peers *peers, struct peer_agent *peer, const char *addre
         forget(peers, &peer->second);
         snprintf(peer->second.text, sizeof(peer->second.text), "%s", address);
         peer->second.link = peers_dial_at(peers, &peer->name, address);
-        peers_voter_follow(peers, peer);
+        if (peer->voter) {
+            peers_voter_follow(peers, peer);
+        }
     }
 }
 
 void peers_seek(void *arg, const struct message_agent *name, const char *address)
 {
-    struct agent *agent = arg;
-    struct peer_agent *peer = agent->peers != NULL ? peers_find(agent->peers, name) : NULL;
-    if (peer != NULL && peer->voter && address[0] != '\0') {
-        seek(agent->peers, peer, address);
+    struct peers *peers = ((struct agent *)arg)->peers;
+    struct peer_agent *peer = peers != NULL ? peers_find(peers, name) : NULL;
+    if (peer != NULL && address[0] != '\0') {
+        peers->sought = *name;
+        snprintf(peers->sought_at, sizeof(peers->sought_at), "%s", address);
+        peers->sought_until_ns = clock_boottime_ns() + SEEK_MS * ms_ns;
+        seek(peers, peer, address);
+    }
+}
+
+bool peers_goes_there(const struct peers *peers, const struct peer_agent *peer,
+                      enum message_kind kind, uint32_t *link)
+{
+    if ((kind != MESSAGE_LEARN && kind != MESSAGE_CHANGE_PREPARE) ||
+        memcmp(&peers->sought, &peer->name, sizeof(peer->name)) != 0 ||
+        clock_boottime_ns() > peers->sought_until_ns) {
+        return false;
+    }
+    const char *first = peer->voter ? peer->home.text : peer->address;
+    *link = TRANSPORT_PEER_NONE;
+    if (strcmp(first, peers->sought_at) == 0) {
+        *link = peer->voter ? peer->home.link : peer->link;
+    } else if (strcmp(peer->second.text, peers->sought_at) == 0) {
+        *link = peer->second.link;
+    }
+    return true;
+}
+
+void peers_other_forget(struct peers *peers, struct peer_agent *peer)
+{
+    forget(peers, &peer->second);
+}
+
+void peers_other_look(struct peers *peers, struct peer_agent *peer, int64_t now_ns)
+{
+    if (now_ns > peer->second_until_ns) {
+        forget(peers, &peer->second);
     }
 }
 

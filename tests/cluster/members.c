@@ -641,6 +641,27 @@ START_TEST(a_voter_that_is_not_there_does_not_move)
 }
 END_TEST
 
+/* An address that the operator mistyped is refused while the voter, or the newcomer, answers at its
+ * own one. The cell goes on. */
+START_TEST(an_address_is_tried_before_it_counts)
+{
+    char text[64];
+    make(1U << A | 1U << B | 1U << C, 1U << A, "");
+    ck_assert_int_eq(change(A, "add host-b", HOSTS + B), 75);
+    snprintf(text, sizeof(text), "host-b does not answer at %s127.0.0.1:%u", scheme,
+             ports[HOSTS + B]);
+    ck_assert_msg(strstr(member_said, text) != NULL, "%s", member_said);
+    CHANGED(A, "add host-b", B);
+    CHANGED(B, "add host-c", C);
+    uint64_t token = take(C, "job");
+    ck_assert_int_eq(change(A, "move host-b", HOSTS + B), 75);
+    ck_assert_msg(strstr(member_said, text) != NULL, "%s", member_said);
+    ck_assert_int_eq(change(C, "move host-b", D), 75); /* nobody listens there */
+    ck_assert_uint_gt(take(B, "job"), token);
+    CHANGED(A, "remove host-b", -1);
+}
+END_TEST
+
 /* All hosts get new addresses at once. The files have them, and so the voters find each other, but
  * the cell goes by the old ones until they are moved. */
 START_TEST(all_hosts_move_at_once)
@@ -850,6 +871,7 @@ int main(int argc, char **argv)
         tcase_add_test(tests, a_voter_moves);
         tcase_add_loop_test(tests, a_voter_moves_that_runs_at_its_new_address, 0, 2);
         tcase_add_test(tests, a_voter_that_is_not_there_does_not_move);
+        tcase_add_test(tests, an_address_is_tried_before_it_counts);
         tcase_add_test(tests, all_hosts_move_at_once);
         return suite_main("members' stores and addresses", tests);
     }

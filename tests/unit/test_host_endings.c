@@ -128,16 +128,15 @@ START_TEST(a_session_that_ends_before_its_deadline)
     struct hfi_request request = {.slot = opened.slot, .seat = HFI_SEAT_NONE};
     struct hfi_held held = rig_take(rig, &opened);
     bool gone = false;
-    ck_assert_int_gt(hfi_remaining_ns(&rig->region, &request, opened.holder, &held, rig->now_ns,
-                                      &gone),
-                     1000 * RIG_MS);
+    ck_assert_int_gt(
+        hfi_remaining_ns(&rig->region, &request, opened.holder, &held, rig->now_ns, &gone),
+        1000 * RIG_MS);
     rig_lease(rig, 1, rig->now_ns, true);
     uint64_t lease = atomic_load(&rig->region.header->lease);
     ck_assert_uint_eq(hfi_lease_epoch(lease), 1);
     ck_assert_int_le(hfi_lease_deadline_ns(lease), rig->now_ns);
-    ck_assert_int_le(hfi_remaining_ns(&rig->region, &request, opened.holder, &held, rig->now_ns,
-                                      &gone),
-                     0);
+    ck_assert_int_le(
+        hfi_remaining_ns(&rig->region, &request, opened.holder, &held, rig->now_ns, &gone), 0);
     ck_assert(gone);
     rig_pass(rig, 5000 * RIG_MS); /* a pass over the region finds nothing to put right */
     ck_assert_uint_eq(atomic_load(&rig->region.header->lease), lease);

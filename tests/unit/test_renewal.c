@@ -460,7 +460,7 @@ START_TEST(a_recovery_of_the_cell_ends_the_session)
     go_by(&recovered);
     ck_assert_int_eq(renewal_state(renewal, now), RENEWAL_LOST);
     ck_assert_int_eq(renewal_deadline_ns(renewal), now); /* it would have lasted longer */
-    ck_assert_uint_eq(actions.count, 0); /* it is renewed no more */
+    ck_assert_uint_eq(actions.count, 0);                 /* it is renewed no more */
 }
 END_TEST
 

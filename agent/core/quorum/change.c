@@ -127,9 +127,19 @@ static struct message_change *answer(struct quorum *quorum, uint32_t voter, enum
     return out;
 }
 
+/* Has the agent dialled at that address, too. Messages by which the proposer finds out whether it
+ * is there (LEARN, CHANGE_PREPARE) go to no other address of it. */
+static void seek_at(struct quorum *quorum, const struct message_agent *name,
+                    const char address[MESSAGE_ADDRESS_MAX])
+{
+    struct quorum_seek *out = &step_emit(quorum, ACTION_SEEK)->as.seek;
+    out->voter = *name;
+    memcpy(out->address, address, sizeof(out->address));
+}
+
 /* The voter that the record moves may run at its new address already, while the voters dial the one
- * before. Then it is dialled there too as long as the record is proposed, because its promise may
- * be needed. Which store votes for it does not depend on its address. */
+ * before. Then it is dialled there too as long as the record is proposed, because its promise is
+ * needed. Which store votes for it does not depend on its address. */
 static void seek(struct quorum *quorum, const struct message_voters *record)
 {
     const struct message_voters *now = members_voters(quorum);
@@ -137,9 +147,7 @@ static void seek(struct quorum *quorum, const struct message_voters *record)
     uint32_t here = message_voters_find(now, &record->changed);
     if (record->count > 0 && record->act == MESSAGE_MEMBER_MOVE && at < record->count &&
         here < now->count && here != quorum->config->self) {
-        struct quorum_seek *out = &step_emit(quorum, ACTION_SEEK)->as.seek;
-        out->voter = record->changed;
-        memcpy(out->address, record->of[at].address, sizeof(out->address));
+        seek_at(quorum, &record->changed, record->of[at].address);
     }
 }
 
@@ -432,9 +440,24 @@ static bool is_newcomer(const struct message_voters *record, const struct messag
     return record->act == MESSAGE_MEMBER_ADD && same_agent(&record->changed, name);
 }
 
+/* Returns the voter that is to be moved, if the proposal lacks its promise or its accept; NULL if
+ * it does not. */
+static const struct message_agent *lacking(const struct quorum *quorum,
+                                           const struct proposal *proposal)
+{
+    uint8_t there = proposal->accepting ? proposal->accepted : proposal->promised;
+    uint32_t voter = message_voters_find(members_voters(quorum), &proposal->asked.voter);
+    return proposal->asked.act == MESSAGE_MEMBER_MOVE && (there >> voter & 1) == 0
+               ? &proposal->asked.voter
+               : NULL;
+}
+
 static void send_prepare(struct quorum *quorum)
 {
     struct proposal *proposal = &quorum->changes->proposal;
+    if (lacking(quorum, proposal) != NULL) {
+        seek_at(quorum, &proposal->asked.voter, proposal->asked.address);
+    }
     for (uint32_t voter = 0; voter < quorum->config->voter_count; voter++) {
         if ((proposal->promised >> voter & 1) == 0) {
             struct message_change *out =
@@ -529,7 +552,10 @@ void change_promise(struct quorum *quorum, const struct message *message)
         proposal->read = true;
         message_voters_copy(&proposal->record, &change->voters);
     }
-    if (rules_is_majority(quorum, proposal->promised)) {
+    /* A voter that moves has to promise, too: CHANGE_PREPARE goes to its new address only, so its
+     * promise shows that the address is right. */
+    if (rules_is_majority(quorum, proposal->promised) &&
+        (proposal->read || lacking(quorum, proposal) == NULL)) {
         proposal->accepting = true;
         if (!proposal->read) {
             make_record(quorum, proposal, &proposal->record);
@@ -599,6 +625,7 @@ static void send_learn(struct quorum *quorum)
     struct proposal *proposal = &quorum->changes->proposal;
     uint32_t agent = 0;
     if (agents_find(quorum, &proposal->asked.voter, &agent)) {
+        seek_at(quorum, &proposal->asked.voter, proposal->asked.address);
         struct message_told *told = &step_send(quorum, agent, MESSAGE_LEARN)->as.told;
         told->id = proposal->learn_id;
         told->learn = true;
@@ -703,18 +730,6 @@ static void begin(struct quorum *quorum)
 }
 
 /* ---- The operator's request ---- */
-
-/* Returns the voter that is to be moved, if the proposal lacks its promise or its accept; NULL if
- * it does not. */
-static const struct message_agent *lacking(const struct quorum *quorum,
-                                           const struct proposal *proposal)
-{
-    uint8_t there = proposal->accepting ? proposal->accepted : proposal->promised;
-    uint32_t voter = message_voters_find(members_voters(quorum), &proposal->asked.voter);
-    return proposal->asked.act == MESSAGE_MEMBER_MOVE && (there >> voter & 1) == 0
-               ? &proposal->asked.voter
-               : NULL;
-}
 
 static void report(struct quorum *quorum, uint32_t agent, const struct proposal *proposal)
 {

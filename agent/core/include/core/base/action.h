@@ -69,7 +69,8 @@ struct quorum_voters {
     struct message_voters voters;
 };
 
-/* Where a voter may be found besides the address in the record: an operator moves it there. */
+/* Where an agent may be found besides its present address: an operator adds or moves a voter
+ * there. */
 struct quorum_seek {
     struct message_agent voter;
     char address[MESSAGE_ADDRESS_MAX];
@@ -92,8 +93,9 @@ enum action_kind {
      * complete. It stands behind the ACTION_PERSIST_VOTERS of that record. All indexes of voters in
      * actions behind it, and in events from now on, are indexes in that record. */
     ACTION_VOTERS,
-    /* The voter may also be dialled at that address for a while, if it cannot be reached at the one
-     * in the record. */
+    /* The agent may also be dialled at that address for a while, and a voter that cannot be reached
+     * at the one in the record is sent everything there. LEARN and CHANGE_PREPARE go to that address
+     * only: their answers show that the agent listens there. */
     ACTION_SEEK,
     ACTION_SEND,
     ACTION_LOG, /* a log line */
