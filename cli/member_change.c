@@ -9,7 +9,9 @@
 #include "member_change.h"
 
 #include <inttypes.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -48,7 +50,8 @@ struct changing {
     /* the last answer */
     struct hf_member_info info;
     char subject[NAME_MAX_SIZE];
-    bool lined; /* the progress line on the terminal is not ended */
+    const struct change_step *before; /* the step before, which is made; NULL: none */
+    bool lined;                       /* the progress line on the terminal is not ended */
     enum hf_member_stage shown;
 };
 
@@ -152,6 +155,7 @@ static const struct {
     {HF_MEMBER_OBSERVER, CLI_NOT_ALLOWED, "observer",
      "this host's agent is no voter, and only voters may change the voters: give the command on "
      "the host of a voter (%s is one)"},
+    {HF_MEMBER_TAKEN, CLI_FAILED, "taken", "%s has that address"},
 };
 
 static size_t refusal_of(enum hf_member_reason reason)
@@ -195,7 +199,12 @@ static int say_refused(struct changing *changing, const struct change_step *step
     } else {
         fprintf(stderr, refusals[index].text, subject);
     }
-    fputs("; nothing was changed\n", stderr);
+    if (changing->before != NULL) {
+        fprintf(stderr, "; %s is %s voter, and nothing else was changed\n", changing->before->name,
+                changing->before->act == HF_MEMBER_ADD ? "a" : "no");
+    } else {
+        fputs("; nothing was changed\n", stderr);
+    }
     return refusals[index].status;
 }
 
@@ -415,12 +424,20 @@ static bool is_tls(const char *address)
     return strncmp(address, "tls+tcp://", 10) == 0;
 }
 
+/* Returns whether the text is a number of a port, as the agent's configuration has it. */
+static bool is_port(const char *text)
+{
+    size_t digits = strspn(text, "0123456789");
+    return digits > 0 && digits < 6 && text[digits] == '\0' && text[0] != '0' &&
+           strtol(text, NULL, 10) <= UINT16_MAX;
+}
+
 static int check_address(const char *where, const char *address)
 {
     size_t scheme = is_tls(address) ? 10 : strncmp(address, "tcp://", 6) == 0 ? 6 : 0;
     const char *port = strrchr(address, ':');
     if (scheme == 0 || strlen(address) >= ADDRESS_MAX || port == NULL || port <= address + scheme ||
-        port[1] < '1' || port[1] > '9' || strspn(port + 1, "0123456789") != strlen(port + 1)) {
+        strpbrk(address, " \t\r\n") != NULL || !is_port(port + 1)) {
         return cli_usage_error(
             where, "found the address \"%s\", expected tcp://HOST:PORT or tls+tcp://HOST:PORT",
             address);
@@ -428,12 +445,43 @@ static int check_address(const char *where, const char *address)
     return 0;
 }
 
+/* Checks the names before the first step of a change, because the first step of `replace` may
+ * remove a voter. Words that are no names of agents: "" and more than 32 bytes, for example. */
+static int check_names(const char *where, char *const *names, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        size_t size = strlen(names[i]);
+        if (size == 0 || size >= NAME_MAX_SIZE ||
+            strspn(names[i], "abcdefghijklmnopqrstuvwxyz0123456789_-") != size) {
+            return cli_usage_error(
+                where, "found the name \"%.64s\", expected 1 to 32 of a-z 0-9 _ -", names[i]);
+        }
+    }
+    if (count == 2 && strcmp(names[0], names[1]) == 0) {
+        return cli_usage_error(where,
+                               "found \"%s\" twice, expected two agents: `holdfast member move` "
+                               "changes an address, and a lost store starts over (`holdfast "
+                               "member rejoin`)",
+                               names[0]);
+    }
+    return 0;
+}
+
 /* Checks what only the agent's status shows: a voter that listens nowhere can have no others beside
- * it, and all voters have TLS, or none. */
-static int check_cell(const struct changing *changing, const char *where, const char *address)
+ * it, all voters have TLS, or none, and each has an address of its own. name: the voter that the
+ * address is for. The agent checks the last one again, but the first step of `replace` may remove a
+ * voter before. */
+static int check_cell(const struct changing *changing, const char *where, const char *name,
+                      const char *address)
 {
     for (size_t i = 0; address != NULL && i < changing->voters.count; i++) {
         const char *known = changing->voters.of[i].address;
+        if (strcmp(known, address) == 0 && strcmp(changing->voters.of[i].name, name) != 0) {
+            return cli_fail_with(CLI_FAILED, where,
+                                 "%s has the address %s, and each voter needs one of its own; "
+                                 "nothing was changed",
+                                 changing->voters.of[i].name, address);
+        }
         if (known[0] == '\0') {
             return cli_fail_with(
                 CLI_FAILED, where,
@@ -485,8 +533,10 @@ int member_change(struct cli *cli, struct arguments *words, int64_t wait_ns)
     const char *address = strcmp(changes[index].word, "remove") == 0
                               ? NULL
                               : words->plain[changes[index].words - 1];
+    size_t names = address != NULL ? words->plain_count - 2 : 1;
     struct changing changing = {.cli = cli, .end_ns = INT64_MAX};
-    int status = address != NULL ? check_address(where, address) : 0;
+    int status = check_names(where, &words->plain[1], names);
+    status = status == 0 && address != NULL ? check_address(where, address) : status;
     status = status != 0 ? status
                          : cli_connect(cli, "member", connect_timeout_ns, &changing.client);
     if (status != 0) {
@@ -497,9 +547,10 @@ int member_change(struct cli *cli, struct arguments *words, int64_t wait_ns)
     }
     struct change_step steps[2];
     status = look(&changing);
-    status = status != 0 ? status : check_cell(&changing, where, address);
+    status = status != 0 ? status : check_cell(&changing, where, words->plain[names], address);
     size_t count = status == 0 ? plan(&changing, words->plain, steps) : 0;
     for (size_t i = 0; status == 0 && i < count; i++) {
+        changing.before = i > 0 ? &steps[i - 1] : NULL;
         status = take_step(&changing, &steps[i]);
     }
     hf_disconnect(changing.client);

@@ -220,6 +220,7 @@ enum hf_member_reason {
     HF_MEMBER_SAME,       /* MOVE: the voter has that address already */
     HF_MEMBER_IDS,        /* ADD: the cell has used up the numbers of voters */
     HF_MEMBER_OBSERVER,   /* the agent that was asked is no voter; `subject` is one */
+    HF_MEMBER_TAKEN,      /* ADD, MOVE: the voter `subject` has that address */
 };
 
 /* A change of the voters. The caller zeroes the struct, and sets act, name and address before the

@@ -20,8 +20,8 @@
  *   session=N       the enum hf_session_state
  *   voters=S        one voter for each letter: up, down, refused; else two, one of them refused
  *   member=S        what hf_member answers, one letter for each call; the last one for all later
- *                   calls: l learns, d decides, h chosen, c complete, t no voter answers, A to N
- *                   refused for enum hf_member_reason 1 to 15, about the agent "x", x not allowed.
+ *                   calls: l learns, d decides, h chosen, c complete, t no voter answers, A to P
+ *                   refused for enum hf_member_reason 1 to 16, about the agent "x", x not allowed.
  *                   With c the voters are as the change makes them. The voters of `voters` have
  *                   addresses, tcp://10.0.0.1:7411 and so on
  *   unsettled=N     the fact voters_complete is 0 in the first N calls of hf_facts
@@ -630,7 +630,7 @@ int hf_member(hf_client *client, struct hf_member_change *change, hf_member_fn *
     if (letter == 't' || letter == 'x') {
         return letter == 't' ? HF_ETIMEDOUT : HF_EACCES;
     }
-    if (letter >= 'A' && letter <= 'O') {
+    if (letter >= 'A' && letter <= 'P') {
         info.stage = HF_MEMBER_REFUSED;
         info.reason = (enum hf_member_reason)(letter - 'A' + 1);
         info.subject = "x";

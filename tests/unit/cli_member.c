@@ -61,6 +61,7 @@ START_TEST(refusals)
         {"voters=uuu,member=K", 75, "x starts over: wait"},
         {"voters=uuu,member=N", 70, "used up the numbers"},
         {"voters=uuu,member=O", 77, "give the command on the host of a voter (x is one)"},
+        {"voters=uuu,member=P", 70, "x has that address"},
         {"voters=uuu,member=x", 77, ""},
     };
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
@@ -103,11 +104,18 @@ START_TEST(replace)
     ck_assert(strstr(ran.log, "member 2 c") < strstr(ran.log, "member 1 d"));
     ck_assert_str_eq(ran.out, "c is no voter; its agent may be switched off\n"
                               "d is a voter, at tcp://10.0.0.4:7411\n");
-    run_command("voters=uuuuuuu,member=c", "member replace c x tcp://10.0.0.4:7411", &ran);
+    run_command("voters=uuuuuuu,member=c", "member replace c x tcp://10.0.0.8:7411", &ran);
     ck_assert(strstr(ran.log, "member 2 c") < strstr(ran.log, "member 1 x"));
     run_command("voters=uuu,member=E", "member replace c d tcp://10.0.0.4:7411", &ran);
     ck_assert_int_eq(ran.status, 75);
     ck_assert_ptr_null(strstr(ran.log, "member 2 c")); /* nothing is removed */
+    SAYS(ran.err, "; nothing was changed\n");
+    run_command("voters=uud,member=cE", "member replace c d tcp://10.0.0.4:7411", &ran);
+    ck_assert_int_eq(ran.status, 75);
+    SAYS(ran.err, "start its agent first; c is no voter, and nothing else was changed\n");
+    run_command("voters=uuu,member=cJ", "member replace c d tcp://10.0.0.4:7411", &ran);
+    ck_assert_int_eq(ran.status, 70);
+    SAYS(ran.err, "; d is a voter, and nothing else was changed\n");
 }
 END_TEST
 
@@ -137,6 +145,13 @@ START_TEST(usage)
         {"member add d tcp://10.0.0.4", "expected tcp://HOST:PORT"},
         {"member add d tcp://:7411", "expected tcp://HOST:PORT"},
         {"member add d tcp://h:0", "expected tcp://HOST:PORT"},
+        {"member add d tcp://h:65536", "expected tcp://HOST:PORT"},
+        {"member add d tcp://h:99999999999", "expected tcp://HOST:PORT"},
+        {"member add Host tcp://h:7411", "found the name \"Host\", expected 1 to 32 of a-z"},
+        {"member remove dddddddddddddddddddddddddddddddddd", "expected 1 to 32 of a-z 0-9 _ -"},
+        /* nothing may be removed before a later step of the same command is refused */
+        {"member replace c D tcp://h:7411", "found the name \"D\", expected 1 to 32 of a-z"},
+        {"member replace c c tcp://10.0.0.3:7411", "found \"c\" twice, expected two agents"},
         {"member add d tls+tcp://h:7411", "expected tcp://, as the other voters"},
         {"member list --wait 1s", "found --wait, expected it after add"},
         {"member add d tcp://h:1 --yes", "expected them after rejoin"},
@@ -145,6 +160,15 @@ START_TEST(usage)
         run_command("voters=uuu,member=c", all[i].line, &ran);
         ck_assert_msg(ran.status == 64, "%s: %d %s", all[i].line, ran.status, ran.err);
         SAYS(ran.err, all[i].told);
+        ck_assert_ptr_null(strstr(ran.log, "member"));
+    }
+    static const char *const taken[] = {"member add d tcp://10.0.0.2:7411",
+                                        "member move c tcp://10.0.0.2:7411",
+                                        "member replace c d tcp://10.0.0.2:7411"};
+    for (size_t i = 0; i < sizeof(taken) / sizeof(taken[0]); i++) {
+        run_command("voters=uud,member=c", taken[i], &ran);
+        ck_assert_int_eq(ran.status, 70);
+        SAYS(ran.err, "b has the address tcp://10.0.0.2:7411, and each voter needs one of its own");
         ck_assert_ptr_null(strstr(ran.log, "member"));
     }
     run_command("voters=u,member=c,nowhere", "member add d tcp://10.0.0.4:7411", &ran);

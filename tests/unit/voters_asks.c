@@ -2,6 +2,7 @@
 #include "voters_asks.h"
 
 #include <check.h>
+#include <stdio.h>
 #include <string.h>
 
 struct rig *rig;
@@ -57,7 +58,7 @@ struct message_membered ask_from(uint32_t asker, uint32_t to, uint64_t id,
     asked->voter = rig_name(voter);
     asked->number = number;
     if (act != MESSAGE_MEMBER_REMOVE) {
-        memcpy(asked->address, "tcp://new", sizeof("tcp://new"));
+        snprintf(asked->address, sizeof(asked->address), "tcp://new%u", (unsigned)voter);
     }
     memset(&rig->nodes[asker].got[MESSAGE_MEMBERED], 0, sizeof(struct message));
     rig_give(rig, to, &member);

@@ -323,12 +323,27 @@ static bool voters_answer(const struct quorum *quorum, struct proposal *proposal
     return enough;
 }
 
+/* Returns the index of another voter that has the address of the wish; now->count if none has. Two
+ * voters with one address could not both be reached, and neither could be moved away again if the
+ * one that is not reached is needed for that. */
+static uint32_t taken_by(const struct message_voters *now, const struct message_member_asked *asked)
+{
+    uint32_t at = 0;
+    while (at < now->count &&
+           (asked->act == MESSAGE_MEMBER_REMOVE || same_agent(&now->of[at].name, &asked->voter) ||
+            memcmp(now->of[at].address, asked->address, sizeof(asked->address)) != 0)) {
+        at++;
+    }
+    return at;
+}
+
 /* Checks what the record itself says about the wish. */
 static bool wish_fits(const struct quorum *quorum, struct proposal *proposal)
 {
     const struct message_voters *now = members_voters(quorum);
     const struct message_member_asked *asked = &proposal->asked;
     uint32_t at = message_voters_find(now, &asked->voter);
+    uint32_t taken = taken_by(now, asked);
     bool adds = asked->act == MESSAGE_MEMBER_ADD;
     enum message_change_reason reason = MESSAGE_CHANGE_NONE;
     if (asked->number != 0 && asked->number != now->number) {
@@ -349,9 +364,12 @@ static bool wish_fits(const struct quorum *quorum, struct proposal *proposal)
     } else if (asked->act == MESSAGE_MEMBER_MOVE &&
                memcmp(now->of[at].address, asked->address, sizeof(asked->address)) == 0) {
         reason = MESSAGE_CHANGE_SAME;
+    } else if (taken < now->count) {
+        reason = MESSAGE_CHANGE_TAKEN;
     }
     if (reason != MESSAGE_CHANGE_NONE) {
-        refuse(proposal, reason, &asked->voter);
+        refuse(proposal, reason,
+               reason == MESSAGE_CHANGE_TAKEN ? &now->of[taken].name : &asked->voter);
     }
     return reason == MESSAGE_CHANGE_NONE;
 }

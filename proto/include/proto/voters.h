@@ -199,6 +199,7 @@ enum message_change_reason {
     MESSAGE_CHANGE_SAME,       /* MOVE: the voter has that address already */
     MESSAGE_CHANGE_IDS,        /* ADD: no number for ballots is left */
     MESSAGE_CHANGE_OBSERVER,   /* the host that asks is no voter; `subject` is one */
+    MESSAGE_CHANGE_TAKEN,      /* ADD and MOVE: the voter `subject` has that address */
     MESSAGE_CHANGE_REASON_END,
 };
 
