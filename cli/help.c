@@ -178,7 +178,7 @@ static const char watch_help[] =
     "printing: local time at its beginning, or in the object the member time, in UTC. It goes on\n"
     "when the agent is restarted. It ends with Ctrl-C, or when no process reads its output any\n"
     "more. If a lock changes several times in quick succession, only its last state is printed.\n"
-    "A line that would say the same as the line before it is left out.\n"
+    "A line that would say the same as the lock's last line is left out.\n"
     "\n"
     "Examples:\n"
     "  holdfast watch orders/\n"

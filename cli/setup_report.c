@@ -155,9 +155,12 @@ void setup_report_one_host(const struct setup *setup)
         report_json(setup, true);
         return;
     }
-    printf("%s: %s, a cell of one host. Besides root may take locks: %s (`users` there)\n",
-           setup->target.output, setup->own->name,
-           setup->cell.users[0] != '\0' ? setup->cell.users : "nobody");
+    printf("%s: %s, a cell of one host. ", setup->target.output, setup->own->name);
+    if (setup->cell.users[0] != '\0') {
+        printf("Root may take locks, and so may %s (`users` there)\n", setup->cell.users);
+    } else { /* "nobody" is a user */
+        puts("Only root may take locks (`users` there names others)");
+    }
     report_start(setup);
 }
 

@@ -4,9 +4,10 @@
  * The watch begins before the first listing, so that no change in between is missed. An event has
  * only the name of a lock. After too many changes it has only the watched prefix. The command asks
  * for the state of the named lock and prints it, so several queued events of one lock become one
- * line. A line that differs from the line before it only by its times is left out. Without an agent
- * no event can arrive, so the command tries once a second to reach the agent. When the agent
- * answers again, the command lists all locks, because it may have missed changes.
+ * line. A line that differs from the lock's last line only by its times is left out: an agent
+ * reports a change also when a waiter looks again, and lines of other locks may come in between.
+ * Without an agent no event can arrive, so the command tries once a second to reach the agent. When
+ * the agent answers again, the command lists all locks, because it may have missed changes.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -27,14 +28,18 @@
 
 enum { NAMES_A_TURN = 64, NAME_SIZE = 256, RETRY_MS = 1000 };
 
+/* How many locks' last lines the command remembers at most. Two names may want the same place; then
+ * the place has the lock that was printed last. */
+enum { LASTS = 4096 };
+
 struct watch_command {
     hf_client *client;
     const char *prefix;
     bool json;
-    bool list_due;    /* an event named only a prefix: any lock may have changed */
-    bool away;        /* the agent does not answer; when it answers again, all locks are listed */
-    bool output_gone; /* the reader of stdout has closed the pipe */
-    char *last;       /* same_text() of the last line; NULL: there is no line yet */
+    bool list_due;     /* an event named only a prefix: any lock may have changed */
+    bool away;         /* the agent does not answer; when it answers again, all locks are listed */
+    bool output_gone;  /* the reader of stdout has closed the pipe */
+    char *last[LASTS]; /* same_text() of locks' last lines, by last_place(); NULL: none yet */
     size_t name_count;
     char names[NAMES_A_TURN][NAME_SIZE];
 };
@@ -74,6 +79,16 @@ static char *same_text(const struct hf_lock_info *info)
     return text;
 }
 
+static char **last_place(struct watch_command *watch, const char *name)
+{
+    uint32_t hash = 2166136261U; /* FNV-1a */
+
+    for (; *name != '\0'; name++) {
+        hash = (hash ^ (unsigned char)*name) * 16777619U;
+    }
+    return &watch->last[hash % LASTS];
+}
+
 static int write_json(const struct hf_lock_info *info)
 {
     struct json json;
@@ -98,17 +113,18 @@ static int print_lock(const struct hf_lock_info *info, void *arg)
 {
     struct watch_command *watch = arg;
     char *text = same_text(info);
+    char **last = last_place(watch, info->name);
     int error = 0;
 
     if (text == NULL) {
         return HF_ENOMEM;
     }
-    if (watch->last != NULL && strcmp(watch->last, text) == 0) {
+    if (*last != NULL && strcmp(*last, text) == 0) {
         free(text);
         return 0;
     }
-    free(watch->last);
-    watch->last = text;
+    free(*last);
+    *last = text;
     if (watch->json) {
         error = write_json(info);
     } else {
@@ -213,7 +229,7 @@ static int watch_loop(struct watch_command *watch)
 
 int command_watch(struct cli *cli, int argc, char **argv)
 {
-    struct watch_command watch = {.prefix = ""};
+    static struct watch_command watch; /* static: it is too large for the stack */
     struct arguments words;
     int error;
     int status = options_parse(cli, "watch", NULL, 0, argc, argv, &words);
@@ -226,6 +242,7 @@ int command_watch(struct cli *cli, int argc, char **argv)
         return status;
     }
     watch.json = cli->json;
+    watch.prefix = "";
     if (words.plain_count > 0) {
         watch.prefix = words.plain[0];
     }
@@ -237,7 +254,9 @@ int command_watch(struct cli *cli, int argc, char **argv)
     (void)signal(SIGPIPE, SIG_IGN); /* a closed pipe is the usual end of this command */
     error = watch_loop(&watch);
     hf_disconnect(watch.client);
-    free(watch.last);
+    for (size_t index = 0; index < LASTS; index++) {
+        free(watch.last[index]);
+    }
     if (watch.output_gone) {
         /* drops the unwritten output, because a closed pipe is not an error here */
         __fpurge(stdout);

@@ -68,6 +68,7 @@ one_host() {
     [[ $(listing) == "$before" ]] || fail "--print has written something"
     expect 0 "" "$holdfast" setup "${one[@]}"
     says "holdfastd --config $dir/one/holdfastd.ini"
+    says "one, a cell of one host. Only root may take locks (\`users\` there names others)"
     [[ $(mode "$dir/one/holdfastd.ini") == 644 ]] || fail "mode $(mode "$dir/one/holdfastd.ini")"
     [[ $(ls "$dir/one") == holdfastd.ini ]] || fail "left over: $(ls "$dir/one")"
     cmp "$dir/printed" "$dir/one/holdfastd.ini"
@@ -86,6 +87,9 @@ one_host() {
     expect 0 "" "$holdfast" setup "${one[@]}" --users root --force --json
     says "\"backup\":\"$dir/one/holdfastd.ini.bak-1\""
     cmp "$dir/printed" "$dir/one/holdfastd.ini.bak-1"
+    expect 0 "" "$holdfast" setup "${one[@]}" --users daemon,root --force
+    says "one, a cell of one host. Root may take locks, and so may daemon,root (\`users\` there)"
+    expect 0 "" "$holdfast" setup "${one[@]}" --users root --force
     grep -qx 'users = root' "$dir/one/holdfastd.ini" || fail "$(cat "$dir/one/holdfastd.ini")"
     expect 0 "" env SUDO_USER=daemon "$holdfast" setup "${one[@]}" --print
     if [[ $(id -u) == 0 ]]; then says 'users = daemon'; fi

@@ -31,8 +31,8 @@
  *   backup=E        hf_backup fails with error E
  *   backup_text=T   hf_backup reports that the agent failed, with that text
  *   backup_short    the copy has fewer bytes than hf_backup reports
- *   changes=N       watch: N events at once, all for the lock "a"
- *   changed=NAME    these events are for that lock, whose information is older each time
+ *   changes=N       watch: N events at once, all for the lock "a", whose waiters have gone by then
+ *   changed=NAME    these events are for that lock, of which only the information is older
  *   overflow        the events of `changes` name no lock: any lock may have changed
  *   away=N          the first N calls of hf_list fail with HF_ENOAGENT
  *   stuck=N         after N calls hf_list never returns, as with an agent that does not answer
@@ -421,6 +421,8 @@ int hf_event_fd(hf_client *client)
     return client->event_fd;
 }
 
+static bool has_changed; /* hf_next_event() has reported a change */
+
 int hf_next_event(hf_client *client, struct hf_event *out)
 {
     uint64_t count;
@@ -428,6 +430,7 @@ int hf_next_event(hf_client *client, struct hf_event *out)
     *out = (struct hf_event){.kind = HF_EVENT_LOST};
     if (client->changes > 0) {
         client->changes--;
+        has_changed = true;
         *out = (struct hf_event){.kind = HF_EVENT_CHANGED, .name = "a"};
         (void)setting("changed", out->name, sizeof(out->name));
         if (is_set("overflow")) {
@@ -507,6 +510,9 @@ static int tell(struct hf_lock_info info, hf_list_fn *fn, void *arg)
         1700000000, "b", 4294967294};
     const struct hf_behind vague = {"host-c", -1, -1, NULL, HF_ENDING_UNKNOWN, -1, NULL, -1};
 
+    if (has_changed && !is_set("changed")) {
+        info.waiter_count = 0;
+    }
     if (is_set("behind") && info.closed_ns > 0) {
         info.behind = number("behind") == 100 ? &vague : &behind;
     }
