@@ -209,7 +209,7 @@ uint32_t check_held(struct sim_process *process, struct sim_handle *handle)
     if (world.faults.breaks != 0 && (remaining(process, handle, &gone) <= 0 || gone)) {
         return UINT32_MAX; /* a break has ended the hold since the first look */
     }
-    watch_held(process->agent, handle->lock);
+    watch_held(process->agent, handle->lock, handle->held.epoch);
     check_token(process, handle, shared);
     world.holds++;
     struct hold_note *note = note_new();

@@ -170,6 +170,20 @@ static bool may_survive(const struct sim_agent *agent)
            agent->undoes_ns == 0;
 }
 
+/* Returns whether a voter has accepted the next record, of which that agent is no voter. Then the
+ * record may be chosen already, and a voter may go by it before the operator comes. */
+static bool may_be_removed(const struct sim_agent *agent)
+{
+    for (uint32_t i = 0; i < world.agent_count; i++) {
+        const struct quorum_change *row = &world.agents[i].disk.change;
+        if (row->accepted != 0 && row->number == voters_newest()->number + 1 &&
+            !voters_has(&row->voters, agent)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Writes the survivor as the only voter into every agent's configuration, and restarts those that
  * would not learn of it otherwise. */
 static void write_configurations(const struct sim_agent *survivor)
@@ -329,7 +343,8 @@ void recovery_inject(void)
 {
     struct left left = {.count = 0};
     struct sim_agent *survivor = &world.agents[sim_draw(world.agent_count)];
-    if (plan.due_ns != 0 || plan.generation + 1 >= GENERATIONS || !may_survive(survivor)) {
+    if (plan.due_ns != 0 || plan.generation + 1 >= GENERATIONS || !may_survive(survivor) ||
+        may_be_removed(survivor)) {
         return;
     }
     sim_tell("a majority is lost for good, host %u is left", survivor->index);

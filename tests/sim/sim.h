@@ -617,7 +617,7 @@ void watch_retired(const struct sim_agent *agent);
 void watch_recovered(const struct sim_agent *agent);
 /* Checks that the voters' disks have the grant under which a process of that agent holds the
  * lock. */
-void watch_held(const struct sim_agent *agent, uint32_t lock);
+void watch_held(const struct sim_agent *agent, uint32_t lock, uint32_t epoch);
 /* Notes a deadline of the session, by the clock of the agent's host. Must be called before any
  * process gets the deadline. */
 void watch_promise(const struct sim_agent *agent, uint32_t epoch, int64_t deadline_ns);

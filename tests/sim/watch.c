@@ -65,6 +65,8 @@ static struct {
     uint32_t answer_count;
     /* the last deadlines of each agent's last epochs */
     struct promised promised[AGENTS];
+    /* the epoch of the survivor's last session before the recovery; 0: its store was never used */
+    uint32_t recovered_epoch[AGENTS];
 } seen;
 
 void watch_reset(void)
@@ -151,6 +153,7 @@ void watch_recovered(const struct sim_agent *agent)
 {
     watch_forgot(agent);
     seen.forgot[agent->index] = false;
+    seen.recovered_epoch[agent->index] = agent->disk.epoch;
     for (uint32_t i = 0; i < AGENTS; i++) {
         seen.marked_under[agent->index][i] = agent->disk.voters.number;
     }
@@ -283,7 +286,7 @@ static void sent_grant(const struct sim_agent *from, const struct message *messa
     seen.answers[seen.answer_count++ % ANSWERS] = now;
 }
 
-void watch_held(const struct sim_agent *agent, uint32_t lock)
+void watch_held(const struct sim_agent *agent, uint32_t lock, uint32_t epoch)
 {
     bool yes[AGENTS] = {false};
     uint32_t count = 0;
@@ -297,8 +300,10 @@ void watch_held(const struct sim_agent *agent, uint32_t lock)
         count += has;
         yes[voter] = has || seen.forgot[voter];
     }
-    /* A host that knows nothing of a recovery keeps its holds until their lease ends. */
-    bool knows = voters_of(agent)->recoveries == voters_newest()->recoveries;
+    /* A host that knows nothing of a recovery keeps its session until the lease ends. So does the
+     * survivor's host: the operator stops its agent, but not its processes. */
+    bool knows = voters_of(agent)->recoveries == voters_newest()->recoveries &&
+                 epoch > seen.recovered_epoch[agent->index];
     if (knows && !is_majority(yes)) {
         sim_fail("lock %u is held on host %u, but %u of %u voters have it as its", lock,
                  agent->index, count, world.voters);

@@ -15,11 +15,11 @@
  * 2006) 2.8 for sessions, jeopardy and grace period, and PaxosLease (Trencseni et al. 2012) for
  * when a lease begins.
  *
- * Invariants: the deadline is never later than T plus the shortened ttl. While the session lives and
- * the clock is right, the deadline never falls. A lost session has no deadline in the future, and
- * stays lost; only renewal_start(), with a higher epoch, begins another one. An answer to a renewal that this
- * process did not send, or has forgotten, changes nothing, and neither does an answer under another
- * record of voters.
+ * Invariants: the deadline is never later than T plus the shortened ttl. While the session lives
+ * and the clock is right, the deadline never falls. A lost session has no deadline in the future,
+ * and stays lost; only renewal_start(), with a higher epoch, begins another one. An answer to a
+ * renewal that this process did not send, or has forgotten, changes nothing, and neither does an
+ * answer under another record of voters.
  *
  * Pure, as quorum.h says. Its only action is ACTION_SEND, to a voter's index. Time is
  * CLOCK_BOOTTIME in nanoseconds, never 0. struct renewal is opaque (session/renewal_private.h).
