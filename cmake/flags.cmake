@@ -53,6 +53,11 @@ if(HF_SANITIZE)
     if(NOT HF_FUZZ)
         add_compile_options(-O1 -g1)
     endif()
+    # For the folders whose code mostly waits, which is all but the cores and the simulator: -O0
+    # compiles in 60 % of the time of -O1. ThreadSanitizer would watch each local variable then.
+    if(NOT HF_FUZZ AND NOT HF_SANITIZE STREQUAL "thread")
+        set(HF_WAITING_OPTIONS -O0)
+    endif()
     # Here gcc warns about paths that only its own instrumentation made. The release build has the
     # warning.
     add_compile_options($<$<C_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)

@@ -3,16 +3,19 @@
 #
 #   breaks.sh SIMULATOR RULE WORDS SEEDS [OPTION...]
 #
-# WORDS is an extended regular expression for the message of that check. In some seeds another check
-# fails first, mostly because a process is never served. These seeds are passed over. Exit status 0:
-# the check has failed, as it should; 1: it did not fail in SEEDS seeds.
+# SEEDS is a number of seeds, from seed 1 on, or FIRST+NUMBER. WORDS is an extended regular
+# expression for the message of that check. In some seeds another check fails first, mostly because
+# a process is never served. These seeds are passed over. Exit status 0: the check has failed, as it
+# should; 1: it did not fail in that many seeds.
 set -u
 simulator=$1 rule=$2 words=$3 seeds=$4
 shift 4
 
 first=1
-while ((first <= seeds)); do
-    said=$("$simulator" "$@" --seed "$first" --seeds "$((seeds - first + 1))" --break "$rule" 2>&1)
+if [[ $seeds == *+* ]]; then first=${seeds%+*}; fi
+last=$((first + ${seeds#*+} - 1))
+while ((first <= last)); do
+    said=$("$simulator" "$@" --seed "$first" --seeds "$((last - first + 1))" --break "$rule" 2>&1)
     if grep -Eq "$words" <<<"$said"; then
         grep -E "$words" <<<"$said"
         exit 0

@@ -5,6 +5,7 @@ target_include_directories(cli_fake PRIVATE ${PROJECT_SOURCE_DIR}/include)
 target_link_libraries(cli_fake PRIVATE hf_flags)
 
 add_executable(holdfast_cli_fake ${PROJECT_SOURCE_DIR}/cli/main.c)
+target_compile_options(holdfast_cli_fake PRIVATE ${HF_TEST_SUBJECT_OPTIONS})
 target_link_libraries(holdfast_cli_fake
     PRIVATE hf_flags holdfast_cli_objects cli_fake Threads::Threads)
 

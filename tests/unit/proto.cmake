@@ -19,7 +19,8 @@ foreach(name lockqueue lockwatch lockpolled)
     add_executable(test_${name} ${CMAKE_CURRENT_LIST_DIR}/test_${name}.c
         ${PROJECT_SOURCE_DIR}/proto/lockword.c ${PROJECT_SOURCE_DIR}/proto/lockwait.c
         ${PROJECT_SOURCE_DIR}/proto/lockagent.c)
-    target_compile_options(test_${name} PRIVATE -include ${PROJECT_SOURCE_DIR}/tests/sim/shim.h)
+    target_compile_options(test_${name} PRIVATE -include ${PROJECT_SOURCE_DIR}/tests/sim/shim.h
+        ${HF_TEST_SUBJECT_OPTIONS})
     target_link_libraries(test_${name} PRIVATE hf_flags hf_proto PkgConfig::CHECK)
     set_target_properties(test_${name}
         PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
