@@ -81,7 +81,7 @@ struct agent {
     /* The record of voters by which the agent goes: [start; run/record.c while the agent runs].
      * host_config has its voters too, and voter_names their names. */
     struct message_voters record;
-    bool record_known; /* the record is in the store, or a voter told it */
+    bool record_known; /* the record is in the store, or a voter sent it */
     char voter_names[MESSAGE_VOTERS_MAX][HFI_LABEL_MAX + 1];
     struct host_config host_config; /* [start; run/record.c: voters, addresses, self, role] */
     uint8_t boot_id[16];            /* [start] */

@@ -51,7 +51,7 @@ static void describe(int host, char *text, size_t size)
              ports[2]);
 }
 
-/* Makes the clock of all hosts, which processes have that begin from now on. */
+/* Makes one clock for all hosts. Every process that begins from now on has this clock. */
 static void make_clock(void)
 {
     int fd = mkstemp(faults_path);

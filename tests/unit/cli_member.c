@@ -71,7 +71,8 @@ START_TEST(refusals)
     }
     run_command("voters=uuu,member=E", "member add y tcp://10.0.0.8:7411 --json", &ran);
     SAYS(ran.out, "\"stage\":\"refused\",\"reason\":\"silent\",\"subject\":\"x\"");
-    /* not voting, other number, incomplete, busy, rival: each time another change */
+    /* After each refusal the command asks for a new change: the store does not vote, its number is
+     * another one, the last change is incomplete, the voter is busy, or a rival was chosen. */
     run_command("voters=uuu,member=ABCDLc", "member remove b", &ran);
     ck_assert_int_eq(ran.status, 0);
     ck_assert_str_eq(ran.out, "b is no voter; its agent may be switched off\n");

@@ -132,7 +132,7 @@ START_TEST(a_voter_that_is_removed_hands_over_first)
     quorum_survey(rig->nodes[2].quorum, &survey);
     ck_assert_uint_eq(survey.partitions, 0);
     ck_assert_int_lt(rig->now_ns - since_ns, 500 * RIG_MS);
-    rig_run(rig, 100); /* until they have read what the registers are */
+    rig_run(rig, 100); /* The voters read from each other which registers there are. */
     ck_assert_uint_eq(coordinated(3), MESSAGE_PARTITIONS);
 }
 END_TEST

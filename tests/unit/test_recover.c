@@ -43,8 +43,8 @@ static bool votes(void)
     return quorum_voter_status(cell->nodes[0].quorum) == MESSAGE_STATUS_VOTING;
 }
 
-/* Sends a renewal of another agent, which goes by the record of that number. Returns whether the
- * voter has acknowledged it. */
+/* Sends a renewal of another agent, whose record of voters has that number. Returns whether the
+ * voter has acknowledged the renewal. */
 static bool renewed(const char *agent, uint32_t number)
 {
     struct message message;

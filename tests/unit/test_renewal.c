@@ -445,7 +445,8 @@ static void go_by(const struct message_voters *record)
     renewal_set_voters(renewal, record, now, &actions);
 }
 
-/* The recovered voter knows no hold of before, so no renewal may make one whole. */
+/* The recovered voter knows no hold from before the recovery. So no renewal may extend the session
+ * on which such a hold rests. */
 START_TEST(a_recovery_of_the_cell_ends_the_session)
 {
     const struct message_voters next = record_of(MESSAGE_NUMBERS - 1, "0");

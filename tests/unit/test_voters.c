@@ -324,8 +324,8 @@ START_TEST(a_move_waits_for_its_voter)
 }
 END_TEST
 
-/* An agent that is no voter changes nothing, itself neither. A voter that removes itself may ask
- * how far its removal has come. */
+/* An agent that is no voter can change no voter, and cannot make itself one. A voter that removes
+ * itself may ask how far its removal has come. */
 START_TEST(observers_change_nothing)
 {
     begin(3, 33);

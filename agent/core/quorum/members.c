@@ -797,7 +797,7 @@ static int64_t tick_alone(struct quorum *quorum)
     if (!recover_is_over(quorum)) {
         return recover_tick(quorum);
     }
-    sessions_refresh(quorum); /* no session counts as lapsed because this voter has waited */
+    sessions_refresh(quorum); /* the wait of this voter makes no session lapse */
     members_vote(quorum);
     ballots_review(quorum);
     return NEVER;

@@ -223,9 +223,9 @@ struct host_action {
             bool broken;              /* an administrator broke the hold: `by` and `uid` say who */
             struct message_agent by;  /* the administrator's agent */
             int64_t uid;              /* the administrator's uid; -1: not known */
-            /* A table is full (host/full.h): its word, static; NULL: the line is about something
-             * else. `by` is the voter whose table it is, and `pid`, of `uid`, the process that has
-             * most handles; handles == 0: not known. */
+            /* The table that is full (host/full.h), a static string; NULL: the line is about
+             * something else. `by` is the voter whose table is full. `pid` is the process that has
+             * most handles, and `uid` is its user; handles == 0: that process is not known. */
             const char *table;
             uint32_t room;
             bool share;
