@@ -221,8 +221,8 @@ static void explain(const struct agent *agent, const struct store_survey *survey
         }
     }
     printf("\nDo this only if the other voters that are left are no majority, and only if you are "
-           "sure that\nthe lost ones do not run: as long as they do, they are the cell, and this "
-           "makes a second one.\n");
+           "sure that\nthe lost ones do not run. Voters that run follow this one as soon as they "
+           "hear of it, and all their\nsessions and holds end.\n");
     printf("This is recovery %" PRIu32 " of the cell, as far as this store knows. If the cell was "
            "recovered\nsince the store is from, use a store of after that recovery.\n",
            recovery->voters.recoveries);
