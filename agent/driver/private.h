@@ -80,6 +80,8 @@ struct driver {
     struct message_voters record; /* config.voters and the sets of voters above are those of it */
     bool record_new;              /* the host core does not go by `record` yet */
     int64_t conflict_ns;        /* when to log again that there is a second cell; 0: never logged */
+    int64_t written_ns;         /* when an agent was last asked that only the file names */
+    uint32_t written_turn;      /* which one of the file is the next */
     int64_t asked_ns;           /* when this observer last asked for a newer record; 0: never */
     uint32_t asked_turn;        /* which voter it asks next */
     struct log_limits refusals; /* limits the log lines of driver_admits() */

@@ -13,7 +13,12 @@
 #include "driver/private.h"
 #include "proto/check.h"
 
-enum { ASK_PAUSE_MS = 100, COMPLETE_PAUSE_MS = 500, CONFLICT_LOG_MS = 60000 };
+enum {
+    ASK_PAUSE_MS = 100,
+    COMPLETE_PAUSE_MS = 500,
+    WRITTEN_PAUSE_MS = 2000,
+    CONFLICT_LOG_MS = 60000
+};
 
 static const int64_t ms_ns = 1000000;
 
@@ -134,6 +139,24 @@ static void ask(struct driver *driver, const struct message_agent *voter, uint32
     send_to(driver, voter, &message);
 }
 
+/* Asks the agents that the file names and the record does not, by turns. One of them may know a
+ * newer record, and the question that was sent when it was connected may have been lost. */
+static void ask_written(struct driver *driver, int64_t now_ns)
+{
+    const struct driver_config *config = &driver->config;
+    if (config->written_count == 0 || driver->record.number == 0 ||
+        now_ns - driver->written_ns < WRITTEN_PAUSE_MS * ms_ns) {
+        return;
+    }
+    const struct message_agent *name =
+        &config->written[driver->written_turn % config->written_count];
+    driver->written_turn++;
+    driver->written_ns = now_ns;
+    if (!driver_is_self(driver, name) && driver_find_voter(driver, name) == config->voter_count) {
+        ask(driver, name, driver->record.number);
+    }
+}
+
 /* An observer need not know when a change is complete, but people ask it. */
 void driver_record_tick(struct driver *driver)
 {
@@ -146,6 +169,7 @@ void driver_record_tick(struct driver *driver)
         ask(driver, &config->voters[driver->asked_turn++ % config->voter_count],
             driver->record.number - 1);
     }
+    ask_written(driver, now_ns);
 }
 
 void driver_ask_linked(struct driver *driver, const struct message_agent *agent)

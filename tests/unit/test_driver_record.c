@@ -300,7 +300,8 @@ START_TEST(an_observer_becomes_a_learner)
 }
 END_TEST
 
-/* A voter of the configuration that is no voter any more may know a newer record. */
+/* A voter of the configuration that is no voter any more may know a newer record. It is asked again
+ * and again, because a question may be lost. */
 START_TEST(the_voters_of_the_configuration_are_asked)
 {
     struct message_agent written;
@@ -310,6 +311,15 @@ START_TEST(the_voters_of_the_configuration_are_asked)
     driver_link(driver, &written, true);
     driver_link(driver, &names[4], true); /* any other agent is not */
     ck_assert_str_eq(trace, "x:ask-voters");
+    for (int i = 0; i < 2; i++) {
+        trace[0] = '\0';
+        now_ns += 2000 * MS;
+        driver_tick(driver);
+        ck_assert_ptr_nonnull(strstr(trace, "x:ask-voters"));
+        trace[0] = '\0';
+        driver_tick(driver);
+        ck_assert_ptr_null(strstr(trace, "x:ask-voters"));
+    }
 }
 END_TEST
 
