@@ -1,7 +1,7 @@
 /*
- * Where an agent is dialled besides its present address. A voter's home is the address in the record
- * of voters. While nobody answers there, it may also be dialled at a second address, for SEEK_MS
- * after it was last asked for:
+ * Where an agent is dialled besides its present address. A voter's home is its address in the
+ * record of voters. While nobody answers there, it may also be dialled at a second address, for
+ * SEEK_MS after it was last asked for:
  *
  * - An operator moves the voter there, and the change is being decided (ACTION_SEEK). The voter's
  *   own vote is needed for that, and it runs at its new address already.

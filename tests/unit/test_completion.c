@@ -6,29 +6,57 @@
 #include "../suite_main.h"
 #include "voters_asks.h"
 
-START_TEST(complete_after_a_ttl)
+enum { LONG_MS = RIG_TTL_MS * 11 / 10 };
+
+/* Runs until all of the first three nodes know that the number is complete. Returns how long that
+ * takes, in ms. */
+static int64_t await_complete(uint32_t number)
 {
-    begin(3, 17);
+    int64_t since_ns = rig->now_ns;
+    for (uint32_t i = 0; i < 3; i++) {
+        while (rig_number(rig, i) != number || !quorum_voters(rig->nodes[i].quorum)->complete) {
+            rig_run(rig, 10);
+            ck_assert_int_lt(rig->now_ns - since_ns, 20000 * RIG_MS);
+        }
+    }
+    return (rig->now_ns - since_ns) / RIG_MS;
+}
+
+static int64_t move(uint32_t voter)
+{
+    uint32_t number = rig_number(rig, 0);
+    struct message_membered answer = change(0, MESSAGE_MEMBER_MOVE, voter, MESSAGE_CHANGE_CHOSEN);
+    ck_assert_int_eq(answer.stage, MESSAGE_CHANGE_CHOSEN);
+    return await_complete(number + 1);
+}
+
+/* The first two changes count the sessions as renewed, and wait for nothing. The third one waits
+ * for a ttl, and nothing else is changed meanwhile. */
+START_TEST(two_changes_wait_for_no_ttl)
+{
+    begin(5, 17);
+    ck_assert_int_lt(move(1), RIG_TTL_MS / 4);
+    ck_assert_int_lt(move(2), RIG_TTL_MS / 4);
     int64_t asked_ns = rig->now_ns;
-    struct message_membered answer = change(0, MESSAGE_MEMBER_MOVE, 1, MESSAGE_CHANGE_CHOSEN);
+    struct message_membered answer = change(0, MESSAGE_MEMBER_MOVE, 3, MESSAGE_CHANGE_CHOSEN);
     ck_assert_int_eq(answer.stage, MESSAGE_CHANGE_CHOSEN);
     while (!quorum_voters(rig->nodes[0].quorum)->complete) {
-        ck_assert_int_eq(ask_with(0, 9, MESSAGE_MEMBER_MOVE, 2, 2).reason,
+        ck_assert_int_eq(ask_with(0, 9, MESSAGE_MEMBER_MOVE, 4, 4).reason,
                          MESSAGE_CHANGE_INCOMPLETE);
         rig_run(rig, 50);
         ck_assert_int_lt(rig->now_ns - asked_ns, 30000 * RIG_MS);
     }
-    ck_assert_int_gt(rig->now_ns - asked_ns, RIG_TTL_MS * 11 / 10 * RIG_MS);
+    ck_assert_int_gt(rig->now_ns - asked_ns, LONG_MS * RIG_MS);
+    rig_run(rig, 2 * LONG_MS);
+    ck_assert_int_lt(move(4), RIG_TTL_MS / 4);
 }
 END_TEST
 
-/* m14: the ttl runs from when a majority of the number before goes by the new one, not from the
- * choice. */
-START_TEST(the_ttl_runs_from_when_a_majority_knows)
+/* Removes voter 2, so that only node 0 knows of it, until no_voters ends. */
+static void remove_unheard(uint32_t number)
 {
-    begin(3, 32);
     rig->no_voters = true;
-    while (rig_number(rig, 0) == 1) {
+    while (rig_number(rig, 0) != number) {
         struct message member = rig_message(rig, 0, MESSAGE_MEMBER);
         member.as.member = (struct message_member_asked){.agent = member.from,
                                                          .request_id = 5000,
@@ -37,15 +65,93 @@ START_TEST(the_ttl_runs_from_when_a_majority_knows)
         rig_give(rig, 0, &member);
         rig_run(rig, 1);
     }
-    rig_run(rig, 3 * RIG_TTL_MS);
-    ck_assert_uint_eq(rig_number(rig, 1), 1);
+}
+
+/* m14: the ttl runs from when a majority of the number before goes by the new one, not from the
+ * choice. */
+START_TEST(the_ttl_runs_from_when_a_majority_knows)
+{
+    begin(3, 32);
+    (void)move(0);
+    (void)move(1);
+    remove_unheard(4);
+    rig_run(rig, 2 * LONG_MS);
+    ck_assert_uint_eq(rig_number(rig, 1), 3);
     int64_t since_ns = rig->now_ns;
     rig->no_voters = false;
     while (!quorum_voters(rig->nodes[0].quorum)->complete) {
         rig_run(rig, 10);
         ck_assert_int_lt(rig->now_ns - since_ns, 20000 * RIG_MS);
     }
-    ck_assert_int_gt(rig->now_ns - since_ns, RIG_TTL_MS * 11 / 10 * RIG_MS);
+    ck_assert_int_gt(rig->now_ns - since_ns, LONG_MS * RIG_MS);
+}
+END_TEST
+
+/* Returns whether node 0 says that an epoch of a host that nobody has heard of has lapsed. */
+static bool has_lapsed(void)
+{
+    struct message poll = rig_message(rig, 1, MESSAGE_POLL);
+    poll.number = rig_number(rig, 0);
+    poll.digest = message_voters_digest(quorum_voters(rig->nodes[0].quorum));
+    poll.as.session = (struct message_session){.agent = rig_name(7), .epoch = 3};
+    rig->nodes[0].kinds[MESSAGE_POLLED] = 0;
+    rig_give(rig, 0, &poll);
+    rig_run(rig, 1);
+    ck_assert_uint_eq(rig->nodes[0].kinds[MESSAGE_POLLED], 1);
+    return rig->nodes[0].sent[MESSAGE_POLLED].as.session_answer.yes;
+}
+
+/* Returns whether node 0 lists its marks for node 1. */
+static bool lists_marks(void)
+{
+    struct message sync = rig_message(rig, 1, MESSAGE_SYNC);
+    sync.number = rig_number(rig, 0);
+    sync.digest = message_voters_digest(quorum_voters(rig->nodes[0].quorum));
+    sync.as.sync = (struct message_sync){.what = MESSAGE_SYNC_MARKS, .id = 77};
+    memset(&rig->nodes[0].sent[MESSAGE_SYNCED], 0, sizeof(struct message));
+    rig_give(rig, 0, &sync);
+    rig_run(rig, 1);
+    return rig->nodes[0].sent[MESSAGE_SYNCED].as.synced.id == 77;
+}
+
+/* Returns whether node 0 answers an agent of that name that asks for its epoch, under number 2. */
+static bool says_epoch(uint32_t node)
+{
+    struct message_rules rules;
+    struct message renew = rig_message(rig, node, MESSAGE_RENEW);
+    quorum_rules(
+        &(struct quorum_config){.session_ttl_ns = RIG_TTL_MS * RIG_MS, .max_drift_percent = 10},
+        &rules);
+    renew.number = rig_number(rig, 0);
+    renew.digest = message_voters_digest(quorum_voters(rig->nodes[0].quorum));
+    renew.as.renew = (struct message_renew){.agent = renew.from, .renewal_id = 5};
+    renew.as.renew.durations = message_durations_digest(&rules);
+    rig->nodes[0].kinds[MESSAGE_RENEW_ACK] = 0;
+    rig_give(rig, 0, &renew);
+    rig_run(rig, 1);
+    return rig->nodes[0].kinds[MESSAGE_RENEW_ACK] == 1;
+}
+
+/* m14: a voter counts every session as just renewed when a majority of the number before goes by
+ * the new one, not when it learns of the choice. It lists its marks from then on. An agent whose
+ * epoch the others may know is answered a ttl later. */
+START_TEST(sessions_count_as_renewed_when_a_majority_knows)
+{
+    begin(3, 38);
+    rig_run(rig, LONG_MS);
+    remove_unheard(2);
+    rig_run(rig, 1000);
+    ck_assert(has_lapsed());
+    ck_assert(!lists_marks());
+    ck_assert(says_epoch(7));
+    rig->no_voters = false;
+    (void)await_complete(2);
+    ck_assert(!has_lapsed());
+    ck_assert(lists_marks());
+    ck_assert(!says_epoch(6));
+    rig_run(rig, LONG_MS);
+    ck_assert(has_lapsed());
+    ck_assert(says_epoch(6));
 }
 END_TEST
 
@@ -203,8 +309,9 @@ int main(void)
     TCase *tests = tcase_create("completion");
     tcase_set_timeout(tests, 120);
     tcase_add_checked_fixture(tests, NULL, teardown);
-    tcase_add_test(tests, complete_after_a_ttl);
+    tcase_add_test(tests, two_changes_wait_for_no_ttl);
     tcase_add_test(tests, the_ttl_runs_from_when_a_majority_knows);
+    tcase_add_test(tests, sessions_count_as_renewed_when_a_majority_knows);
     tcase_add_test(tests, complete_when_all_is_stored);
     tcase_add_test(tests, a_prepared_partition_is_carried);
     tcase_add_test(tests, a_new_voter_is_not_waited_for);

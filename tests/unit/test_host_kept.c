@@ -218,6 +218,24 @@ START_TEST(doubt_ends_with_a_grant_that_was_made_for_what_was_asked_before)
 }
 END_TEST
 
+/* A grant for a request of the earlier agent shows of no other grant that it was made later. */
+START_TEST(a_grant_for_what_was_asked_before_dispels_no_doubt)
+{
+    struct hfi_opened opened = wait_for_it();
+    recall_what_is_lost();
+    restart(&opened);
+    rig_pass(rig, WAITED_MS * RIG_MS);
+    restart(&opened);
+    rig->fresh = true;
+    rig_answer(rig, rig_sent(rig, MESSAGE_ACQUIRE), MESSAGE_MODE_EXCLUSIVE, 2, 101, 200);
+    ck_assert_ptr_null(rig_sent(rig, MESSAGE_GIVE_BACK));
+    (void)rig_open(rig, rig_connect(rig, HOST_MAY_USE), "b", 0);
+    rig->fresh = false;
+    rig_answer(rig, rig_sent(rig, MESSAGE_ACQUIRE), MESSAGE_MODE_EXCLUSIVE, 3, 1, 100);
+    ck_assert_uint_eq(rig_sent(rig, MESSAGE_GIVE_BACK)->as.give_back.version.sequence, 3);
+}
+END_TEST
+
 /* An answer to the previous agent arrives before this agent has asked. A refusal of that request
  * does not concern this agent, which has not even chosen a mode. */
 START_TEST(an_answer_to_the_one_before_finds_the_next_one)
@@ -365,6 +383,7 @@ int main(void)
     tcase_add_test(next, what_the_one_before_returned_is_not_taken);
     tcase_add_test(next, a_recall_before_the_answer_does_not_cost_the_turn);
     tcase_add_test(next, what_was_being_returned_stays_doubtful);
+    tcase_add_test(next, a_grant_for_what_was_asked_before_dispels_no_doubt);
     tcase_add_loop_test(next, a_recall_before_the_answer_leaves_a_doubtful_host_its_turn, 0, 2);
     tcase_add_test(next, doubt_is_handed_on);
     tcase_add_test(next, doubt_ends_with_a_grant_that_was_made_for_what_was_asked_before);

@@ -592,6 +592,29 @@ START_TEST(a_new_name_of_a_session_that_goes_on_is_doubtful_too)
 }
 END_TEST
 
+static void open_and_answer(uint32_t by, const char *name, bool fresh, uint64_t version)
+{
+    (void)rig_open(rig, by, name, 0);
+    rig->fresh = fresh;
+    rig_answer(rig, rig_sent(rig, MESSAGE_ACQUIRE), MESSAGE_MODE_EXCLUSIVE, version, 1, 100);
+}
+
+/* The voter made version 7 for a request of this agent, so the previous agent cannot have returned
+ * version 8, but may have returned version 6. */
+START_TEST(what_was_made_after_a_grant_for_this_agent_is_not_doubtful)
+{
+    struct hfi_opened opened = cell_open_granted(client);
+    restart(&opened, 0);
+    uint32_t next = rig_connect(rig, HOST_MAY_USE);
+    open_and_answer(next, "b", true, 7);
+    open_and_answer(next, "c", false, 8);
+    ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_GIVE_BACK), 0);
+    open_and_answer(next, "d", false, 6);
+    ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_GIVE_BACK), 1);
+    ck_assert_uint_eq(rig_sent(rig, MESSAGE_GIVE_BACK)->as.give_back.version.sequence, 6);
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *suite = suite_create("host_others");
@@ -621,6 +644,7 @@ static Suite *make_suite(void)
     tcase_add_test(adopted, what_the_agent_before_may_have_given_back_goes_back);
     tcase_add_test(adopted, what_was_made_for_this_agent_is_taken);
     tcase_add_test(adopted, a_new_name_of_a_session_that_goes_on_is_doubtful_too);
+    tcase_add_test(adopted, what_was_made_after_a_grant_for_this_agent_is_not_doubtful);
     tcase_add_test(adopted, a_voters_own_register_puts_nothing_in_force);
     return suite;
 }

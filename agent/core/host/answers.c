@@ -243,8 +243,11 @@ static void granted(struct host *host, const struct message_grant *grant,
     }
     behind_forget(host, &grant->name);
     histogram_add(&host->counts.acquire, host->now_ns - request_since_ns(request));
+    if (grant->fresh && !request_is_continued(request)) {
+        grant_note_made(host, grant->version);
+    }
     request_end(host, request);
-    if (!grant->fresh && grant_is_doubtful(host, at)) {
+    if (!grant->fresh && grant_is_doubtful(host, at) && !grant_is_later(host, at, grant->version)) {
         closing_hasten(host, at, grant);
         grant_give_back(host, at, grant->version, GRANT_TOKENS_ALL, actions);
         return;

@@ -17,6 +17,7 @@
 enum {
     UPGRADE_PAUSE_MS = 20,
     WHOLE_MS = 60 * 1000, /* see grants_name_whole_ranges() */
+    MADE_KEPT = 16,       /* so many voters at least may come and go before one is forgotten */
 };
 
 struct grants {
@@ -24,6 +25,8 @@ struct grants {
      * upgrade again. Each namespace has its own time, so the readers of one namespace do not delay
      * the upgrades of another. */
     int64_t upgrade_due_ns[HOST_NAMESPACES_MAX];
+    /* By voter: the version of a grant that was made for a request of this agent; ballot 0: none */
+    struct message_order made[MADE_KEPT];
     /* until this time, an AMEND that makes a grant shared names the last token of the range */
     int64_t whole_until_ns;
 };
@@ -89,6 +92,37 @@ bool grant_is_doubtful(const struct host *host, struct lock_ref at)
 {
     bool in_force = lock_state(host, at) == LOCK_ADOPTED && lock_mode(host, at) != HFI_GRANT_NONE;
     return has_unknown_grants(host, at) && !in_force && !lock_has_version(host, at);
+}
+
+/* Returns the entry of the voter whose ballot it is. */
+static struct message_order *made_by(const struct host *host, uint64_t ballot)
+{
+    return &host->grants->made[(ballot & UINT16_MAX) % MADE_KEPT];
+}
+
+/* A voter that starts anew counts from 1 again, so then its next version takes the place of that of
+ * before. */
+void grant_note_made(struct host *host, struct message_order version)
+{
+    struct message_order *made = made_by(host, version.ballot);
+    bool same = (made->ballot & UINT16_MAX) == (version.ballot & UINT16_MAX);
+    if (made->ballot == 0 || !same || version.sequence < made->sequence) {
+        *made = version;
+    }
+}
+
+/*
+ * A voter's rounds rise, and it numbers the proposals of all its ballots with one counter, which
+ * begins again only with higher rounds. So of two versions of one voter, if neither ballot nor
+ * sequence is lower, it proposed that one later. A region that was given up may have had grants of
+ * this agent, so there the order of versions says nothing.
+ */
+bool grant_is_later(const struct host *host, struct lock_ref at, struct message_order version)
+{
+    const struct message_order *made = made_by(host, version.ballot);
+    return made->ballot != 0 && !space_is_anew(host, at.space) &&
+           (made->ballot & UINT16_MAX) == (version.ballot & UINT16_MAX) &&
+           version.ballot >= made->ballot && version.sequence >= made->sequence;
 }
 
 void grant_returned(struct host *host, struct lock_ref at, bool stray)

@@ -136,6 +136,11 @@ void grants_name_whole_ranges(struct host *host);
 void grant_was_in_force(struct host *host, struct lock_ref at);
 /* Adoption: notes that the previous agent had returned that version, and none above it. */
 void grant_has_returned(struct host *host, struct lock_ref at, struct message_order version);
+/* Notes a grant that was made for a request which this agent began. */
+void grant_note_made(struct host *host, struct message_order version);
+/* Returns whether the grant was surely made later than one that grant_note_made() noted. Then the
+ * previous agent cannot have known it. */
+bool grant_is_later(const struct host *host, struct lock_ref at, struct message_order version);
 /* Returns whether a grant of the lock would be doubtful, if it is not fresh: the previous agent may
  * have returned it, or it may have been in force in a region that was given up. */
 bool grant_is_doubtful(const struct host *host, struct lock_ref at);

@@ -135,6 +135,7 @@ struct request *request_keep(struct host *host, struct lock_ref at, uint32_t ind
     struct request *request = request_put(host, index, has_index ? id : 0, lock_name_id(host, at),
                                           MESSAGE_ACQUIRE);
     attach(host, request, at);
+    request->continued = true;
     request->since_ns = since_ns;
     set_due(host, request, INT64_MAX);
     return request;
@@ -178,6 +179,11 @@ void request_keep_note(struct host *host, const struct request *request, bool kn
         .id = request->id,
     };
     kept_write(host, (uint32_t)(request - host->requests->table), &note);
+}
+
+bool request_is_continued(const struct request *request)
+{
+    return request->continued;
 }
 
 bool request_is_kept(const struct host *host, const struct request *request)

@@ -129,6 +129,8 @@ struct request *request_keep(struct host *host, struct lock_ref at, uint32_t ind
                              int64_t since_ns);
 /* Returns whether request_keep() made the request, and the request has not been sent yet. */
 bool request_is_kept(const struct host *host, const struct request *request);
+/* Returns whether request_keep() made the request, so that the previous agent may have sent it. */
+bool request_is_continued(const struct request *request);
 
 void requests_check(const struct host *host);
 

@@ -18,6 +18,7 @@ struct request {
     uint8_t sent_to;   /* the voter to which the last copy was sent */
     uint8_t redirects; /* the number of redirections since the last pause */
     bool asks;         /* the request is counted in its namespace's asks */
+    bool continued;    /* the previous agent began it (request_keep()) */
 };
 
 struct requests {

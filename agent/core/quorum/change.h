@@ -8,10 +8,10 @@
  * chosen when a majority of n and a majority of n + 1 have accepted it under one ballot. A record
  * that was read is proposed again, never replaced (Lamport 2001, "Paxos made simple", 2.2).
  *
- * Number n + 2 may begin when n + 1 is complete: a majority of n goes by n + 1, a session
- * time-to-live has passed since, every partition was prepared under n + 1 and all that a majority
- * of n held is at a majority of n + 1, and the marks of ended sessions are settled. Every voter
- * looks for that by itself (change_complete.c).
+ * Number n + 2 may begin when n + 1 is complete: a majority of n goes by n + 1; a majority of n + 1
+ * ends no session any more that a majority of n may have extended; every partition was prepared
+ * under n + 1 and all that a majority of n held is at a majority of n + 1; and the marks of ended
+ * sessions are settled. Every voter looks for that by itself (change_complete.c).
  *
  * A store that may join copies the registers first (change_learn.c), and its answers count only
  * when it goes by a record that names it (members.h).
@@ -68,6 +68,9 @@ void change_mark_seen(struct quorum *quorum, uint32_t voter, const struct messag
 void change_marks_read(struct quorum *quorum, uint32_t voter);
 /* For a learner: notes that a partition was read. */
 void change_listing_read(struct quorum *quorum, uint32_t partition);
+/* Returns whether this voter may list its marks: its record is complete, or it ends no session any
+ * more whose lease a majority of the number before may have extended. */
+bool change_is_guarded(const struct quorum *quorum);
 /* The clock was wrong: what was counted by it counts anew. */
 void change_count_anew(struct quorum *quorum);
 /* The voter that this voter is about to remove, as its index plus one; 0: none. */

@@ -5,15 +5,22 @@
  *
  *   1. A majority of the number before goes by the present one, so no majority votes under the
  *      number before any more. A message that waited for its sender's disk shows that.
- *   2. A session time-to-live, counted long, has passed since this voter knew 1 (m14). So no lease
- *      is left that a majority of the number before extended.
+ *   2. A majority of the present number is guarded (m14): it ends no session whose lease a majority
+ *      of the number before may have extended. A voter is guarded when it has counted every session
+ *      as just renewed after it knew 1, or when a session time-to-live, counted long, has passed
+ *      since it knew 1. It lists its marks under an incomplete number only when it is guarded.
  *   3. Every partition was prepared at a majority of the present number under a ballot that began
  *      under it, and what that majority held is at a majority of the present number (m8). The
  *      coordinators find that out (sync.c) and report it in their heartbeats.
  *   4. The marks of sessions are settled (m15): of each epoch that a voter has marked, a majority
- *      has the mark, or a majority said under the present number that it has none. If neither is
- *      so, this voter asks the others to mark that epoch too, which they do only if the session has
- *      lapsed by their own clocks.
+ *      has the mark, or a majority of guarded voters said under the present number that it has
+ *      none. If neither is so, this voter asks the others to mark that epoch too, which they do
+ *      only if the session has lapsed by their own clocks.
+ *
+ * To count every session as just renewed makes a session that is over end later, by up to one
+ * time-to-live. If each of many changes did so, such a session would never end. So a voter does it
+ * for two changes of any three time-to-lives (a replacement is two changes), and waits for the
+ * others.
  */
 #include <string.h>
 
@@ -25,6 +32,7 @@ enum {
     LOOK_MS = 100,
     ASK_MS = 500,  /* how often lists of marks are read again, and MARK is repeated */
     PUSH_MAX = 16, /* the most epochs to push in one step */
+    GUARD_TTLS = 3,
 };
 
 /* Returns whether a voter of the number before is still one (REMOVE takes one away, and the voter
@@ -62,6 +70,27 @@ static void note_version(struct quorum *quorum, const struct message *message)
     }
 }
 
+/* Counts every session as just renewed, if that was not done for two changes lately. */
+static void guard(struct quorum *quorum)
+{
+    int64_t *guarded_ns = quorum->changes->guarded_ns;
+    int64_t long_ns = GUARD_TTLS * rules_long_ns(quorum, quorum->config->session_ttl_ns);
+    if (guarded_ns[0] == 0 || step_now_ns(quorum) - guarded_ns[0] > long_ns) {
+        guarded_ns[0] = guarded_ns[1];
+        guarded_ns[1] = step_now_ns(quorum);
+        quorum->changes->completion.guarded = true;
+        sessions_guard(quorum);
+    }
+}
+
+bool change_is_guarded(const struct quorum *quorum)
+{
+    const struct completion *completion = &quorum->changes->completion;
+    return members_voters(quorum)->complete || completion->guarded ||
+           (completion->since_ns != 0 && step_now_ns(quorum) - completion->since_ns >
+                                             rules_long_ns(quorum, quorum->config->session_ttl_ns));
+}
+
 void change_note(struct quorum *quorum, const struct message *message)
 {
     const struct message_voters *now = members_voters(quorum);
@@ -80,6 +109,9 @@ void change_note(struct quorum *quorum, const struct message *message)
     }
     if (completion->since_ns == 0 && majority_knows(quorum)) {
         completion->since_ns = step_now_ns(quorum);
+        guard(quorum);
+        completion->next_ns = step_now_ns(quorum);
+        step_schedule(quorum, step_now_ns(quorum));
     }
 }
 
@@ -88,6 +120,9 @@ void change_count_anew(struct quorum *quorum)
     struct completion *completion = &quorum->changes->completion;
     if (completion->since_ns != 0) {
         completion->since_ns = step_now_ns(quorum);
+    }
+    if (completion->guarded) {
+        sessions_guard(quorum);
     }
 }
 
@@ -240,13 +275,6 @@ static void read_marks(struct quorum *quorum)
 
 /* ---- Time ---- */
 
-static bool has_waited(const struct quorum *quorum)
-{
-    int64_t since_ns = quorum->changes->completion.since_ns;
-    return since_ns != 0 &&
-           step_now_ns(quorum) - since_ns > rules_long_ns(quorum, quorum->config->session_ttl_ns);
-}
-
 int64_t completion_tick(struct quorum *quorum)
 {
     struct completion *completion = &quorum->changes->completion;
@@ -261,7 +289,7 @@ int64_t completion_tick(struct quorum *quorum)
     }
     bool settled = all_settled(quorum);
     completion->next_ns = step_now_ns(quorum) + LOOK_MS * MS_NS;
-    if (settled && majority_knows(quorum) && has_waited(quorum)) {
+    if (settled && majority_knows(quorum) && change_is_guarded(quorum)) {
         completion->next_ns = step_now_ns(quorum) + ASK_MS * MS_NS;
         read_marks(quorum);
         if (marks_are_settled(quorum)) {

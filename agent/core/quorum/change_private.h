@@ -39,6 +39,7 @@ struct completion {
     uint8_t knows;      /* the voters that go by it, by bit */
     bool removed_knows; /* the removed voter goes by it */
     int64_t since_ns; /* since when a majority of the number before has been known to; 0: not yet */
+    bool guarded;     /* all sessions were counted as just renewed at that moment */
     struct message_partitions settled;
     uint8_t listed;  /* the voters whose marks were read, by bit */
     uint8_t lacking; /* the voters of one of whose marks there was no room, by bit */
@@ -61,6 +62,9 @@ struct change {
     struct proposal proposal;
     struct completion completion;
     struct learning learning;
+    /* when all sessions were last counted as just renewed for a change, and for the change before
+     * that; 0: not in this process */
+    int64_t guarded_ns[2];
     int64_t *older_ns; /* by agent: when a message of an older version last came; 0: never */
     /* by agent and voter: the epoch up to which that voter has marked, as read under this number */
     uint32_t (*epochs)[MESSAGE_VOTERS_MAX];

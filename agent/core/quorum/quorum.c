@@ -284,6 +284,11 @@ void reaction_follow(struct quorum *quorum, const struct succession *succession)
     bounds_follow(quorum);
 }
 
+bool reaction_lists_marks(const struct quorum *quorum)
+{
+    return change_is_guarded(quorum);
+}
+
 bool reaction_is_changing(const struct quorum *quorum)
 {
     return !members_voters(quorum)->complete && members_votes(quorum);

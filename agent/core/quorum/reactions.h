@@ -61,6 +61,8 @@ void reaction_listing_read(struct quorum *quorum, uint32_t voter, enum message_s
 /* From sync: whether the record of voters is not complete yet, so that it has to be found out
  * which partitions are settled. */
 bool reaction_is_changing(const struct quorum *quorum);
+/* From sync: whether this voter may list its marks for another voter (change_is_guarded()). */
+bool reaction_lists_marks(const struct quorum *quorum);
 /* From sync, of listings that sync_read_marks() began: a mark of that voter, and the end. */
 void reaction_mark_seen(struct quorum *quorum, uint32_t voter, const struct message_session *mark);
 void reaction_marks_read(struct quorum *quorum, uint32_t voter);

@@ -44,6 +44,13 @@ void sessions_refresh(struct quorum *quorum)
     quorum->sessions->fresh_since_ns = step_now_ns(quorum);
 }
 
+void sessions_guard(struct quorum *quorum)
+{
+    sessions_refresh(quorum);
+    quorum->sessions->guarded_until_ns = step_now_ns(quorum) +
+                                         rules_long_ns(quorum, quorum->config->session_ttl_ns);
+}
+
 int64_t sessions_fresh_since_ns(const struct quorum *quorum)
 {
     return quorum->sessions->fresh_since_ns;
@@ -185,6 +192,10 @@ void sessions_renew(struct quorum *quorum, const struct message *message)
     struct session *agent = &quorum->sessions->of[index];
     if (!reaction_may_renew(quorum, index, renew)) {
         return;
+    }
+    if (renew->epoch == 0 && highest_epoch(quorum, index) == 0 &&
+        step_now_ns(quorum) <= quorum->sessions->guarded_until_ns) {
+        return; /* the voters of the number before may know an epoch of this name */
     }
     bool ended = renew->epoch <= agent->marked;
     bool extended = false;

@@ -29,8 +29,9 @@ struct session {
 };
 
 struct sessions {
-    struct session *of;     /* by agent */
-    int64_t fresh_since_ns; /* this process's start, or the last sessions_refresh() */
+    struct session *of;       /* by agent */
+    int64_t fresh_since_ns;   /* this process's start, or the last sessions_refresh() */
+    int64_t guarded_until_ns; /* see sessions_guard() */
     uint64_t incarnation;
     int64_t stamp_ns;  /* the latest stamp sent; a renewal echoes it */
     uint32_t endings;  /* how many agents' phase is not NOTHING */

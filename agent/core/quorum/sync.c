@@ -167,7 +167,7 @@ void sync_request(struct quorum *quorum, const struct message *message)
     }
     if (request->what == MESSAGE_SYNC_REGISTERS) {
         answer_registers(quorum, agent, request);
-    } else {
+    } else if (reaction_lists_marks(quorum)) {
         answer_marks(quorum, agent, request);
     }
 }

@@ -16,11 +16,11 @@
  * Rules, each broken by a -D (mutants/):
  *   m5  a voter that knows n + 1 acknowledges nothing under n
  *   m7  n + 2 begins only when n + 1 is complete
- *   m14 n + 1 is complete only when a ttl, counted long, has passed since the coordinator knew that
- *       a majority of n goes by n + 1
+ *   m14 n + 1 is complete only when a majority of n + 1 is guarded: after a majority of n went by
+ *       n + 1, a voter has counted the session as just renewed, or a ttl, counted long, has passed
  *   m15 and only when the marks are settled: a majority of n + 1 has the mark, or a majority of
- *       n + 1 has answered under n + 1 that it has none. A voter sets the mark only if the session
- *       has lapsed by its own clock, as always; it copies no mark.
+ *       n + 1 that is guarded has answered under n + 1 that it has none. A voter sets the mark only
+ *       if the session has lapsed by its own clock, as always; it copies no mark.
  *   m16 answers of different numbers are not counted together
  *
  * A voter that begins to vote takes every session for just renewed. That is no rule of safety here:
@@ -61,7 +61,8 @@ byte voter_clock;
 
 byte newest = 1; /* the newest number that is known to be chosen */
 bit complete;    /* number 2 is complete */
-byte since;      /* the coordinator's clock when it knew that no majority of 1 votes any more */
+byte since;      /* a voter's clock when it knew that no majority of 1 votes any more */
+byte clean;      /* the voters that have answered, guarded, that they have no mark, bits */
 
 /* Voters. */
 byte knows[VOTERS];  /* the number that it goes by */
@@ -125,8 +126,8 @@ byte deadline;
     :: else                                                                                        \
     fi;
 #endif
-/* The coordinator counts the ttl as early as it may. If it begins later, or another one counts
- * anew, the number is complete later. */
+/* The ttl is counted as early as it may be. If a voter begins later, or counts anew, the number is
+ * complete later. */
 #define KNOWS(v, n) ((knows[v] >= n) << v)
 #define MAJORITY_OF_1_KNOWS_2 IS_MAJORITY(ALL(KNOWS, 2), 1)
 #ifdef BREAK_M14_COUNTS_FROM_THE_CHOICE
@@ -143,24 +144,40 @@ byte deadline;
 #define LEARN(v)                                                                                   \
     :: d_step { GOES_ON && knows[v] < newest -> BEGINS(v) knows[v]++; COUNT_TTL; CHECK }
 
-#if defined(BREAK_M14_NO_TTL)
-#define WAIT 0
-#elif defined(BREAK_M14_NOT_LONG)
+#if defined(BREAK_M14_NOT_LONG)
 #define WAIT 3
 #else
 #define WAIT VOTER_WAIT
 #endif
 #define WAITED (since != 0 && voter_clock >= since + WAIT && MAJORITY_OF_1_KNOWS_2)
-/* A voter that had no mark when it learned of number 2 may have said so at once. */
-#define CLEAN(v, n) ((knows[v] >= n && marked[v] != 1) << v)
 #ifdef BREAK_M15_MARKS_LEFT_BEHIND
-#define SETTLED 1
+#define HAS_NO_MARK(v) 1
 #else
-#define SETTLED (IS_MAJORITY(ALL(CLEAN, 2), 2) || IS_DEAD(2))
+#define HAS_NO_MARK(v) (marked[v] == 0)
 #endif
+#ifdef BREAK_M14_GUARDED_TOO_EARLY
+#define MAY_GUARD 1
+#else
+#define MAY_GUARD MAJORITY_OF_1_KNOWS_2
+#endif
+#ifdef BREAK_M14_NO_GUARD
+#define RENEW(v)
+#else
+#define RENEW(v) seen[v] = (marked[v] == 0 -> voter_clock : seen[v]);
+#endif
+/* The voter has no mark, and says so in the same step. If it says so later, it may have a mark then
+ * that it did not have before; such a mark comes a ttl after it was guarded. */
+#define GUARD(v)                                                                                   \
+    :: d_step { GOES_ON && !complete && knows[v] == 2 && IN(SET2, v) && !IN(clean, v) &&           \
+                HAS_NO_MARK(v) && MAY_GUARD ->                                                     \
+            RENEW(v) clean = clean | (1 << v) }                                                    \
+    :: d_step { GOES_ON && !complete && knows[v] == 2 && IN(SET2, v) && !IN(clean, v) &&           \
+                HAS_NO_MARK(v) && WAITED ->                                                        \
+            clean = clean | (1 << v) }
+#define SETTLED (IS_MAJORITY(clean, 2) || IS_DEAD(2))
 #define COMPLETE                                                                                   \
-    :: d_step { GOES_ON && newest == 2 && !complete && WAITED && SETTLED ->                        \
-            complete = 1; since = 0 }
+    :: d_step { GOES_ON && newest == 2 && !complete && MAJORITY_OF_1_KNOWS_2 && SETTLED ->         \
+            complete = 1; since = 0; clean = 0 }
 
 /* ---- Session ---- */
 
@@ -206,7 +223,7 @@ byte deadline;
 #define EMPTY
 #endif
 
-#define VOTER(v) LEARN(v) ACK(v, 1) ACK(v, 2) ACK(v, 3) MARK(v)
+#define VOTER(v) LEARN(v) GUARD(v) ACK(v, 1) ACK(v, 2) ACK(v, 3) MARK(v)
 
 active proctype world()
 {

@@ -93,9 +93,9 @@ enum action_kind {
      * complete. It stands behind the ACTION_PERSIST_VOTERS of that record. All indexes of voters in
      * actions behind it, and in events from now on, are indexes in that record. */
     ACTION_VOTERS,
-    /* The agent may also be dialled at that address for a while, and a voter that cannot be reached
-     * at the one in the record is sent everything there. LEARN and CHANGE_PREPARE go to that address
-     * only: their answers show that the agent listens there. */
+    /* The agent may also be dialled at that address for a while. A voter that cannot be reached at
+     * the one in the record is sent everything there. LEARN and CHANGE_PREPARE go to that address
+     * only, so their answers show that the agent listens there. */
     ACTION_SEEK,
     ACTION_SEND,
     ACTION_LOG, /* a log line */
