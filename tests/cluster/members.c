@@ -273,8 +273,8 @@ static uint64_t take(unsigned host, const char *name)
 
 /* ---- tests ---- */
 
-/* The runbook "from one host to three", and its way back. A holder of before goes on holding, a
- * waiter of before is served, and with three voters the first host may fail. */
+/* The runbook "from one host to three", and its way back. A process that held a lock before goes on
+ * holding it, a waiter is served, and with three voters the first host may fail. */
 START_TEST(from_one_host_to_three)
 {
     const unsigned all = 1U << A | 1U << B | 1U << C;
@@ -293,10 +293,7 @@ START_TEST(from_one_host_to_three)
     (void)actor_wait(&waiter, 0, HF_EXCLUSIVE);
     start_load(all);
     await_load();
-    int64_t asked_ns = boottime_now();
     do_line(A, runbook.lines[0].text);
-    /* a lease that a majority of before has extended may have lasted until now */
-    ck_assert_int_ge(boottime_now() - asked_ns, TTL_MS * MS / 10 * 11);
     await_load();
     /* the agent of host c is no voter yet, so it may not make itself one */
     ck_assert_int_eq(change(C, "add host-c", C), 77);
