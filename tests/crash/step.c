@@ -260,6 +260,46 @@ static bool watch_thread(pid_t pid, uint64_t one, uint64_t other)
            ptrace(PTRACE_POKEUSER, pid, at + 7 * size, BOTH) == 0;
 }
 
+/* Where try_watching()'s child has to stop. */
+__attribute__((noinline)) static void watched_place(void)
+{
+    __asm__ volatile("");
+}
+
+/* Returns whether a thread stops at an address that watch_thread() sets. Some virtual machines
+ * accept the addresses, and no thread ever stops there. */
+static bool try_watching(void)
+{
+    int status = 0;
+    pid_t child = fork();
+    if (child == 0) {
+        (void)ptrace(PTRACE_TRACEME, 0, NULL, NULL);
+        (void)raise(SIGSTOP);
+        watched_place();
+        _exit(0);
+    }
+    REQUIRE(child > 0 && waitpid(child, &status, 0) == child && WIFSTOPPED(status), "no child");
+    uint64_t place = (uint64_t)(uintptr_t)watched_place;
+    bool stopped = watch_thread(child, place, place) &&
+                   ptrace(PTRACE_CONT, child, NULL, NULL) == 0 &&
+                   waitpid(child, &status, 0) == child && WIFSTOPPED(status) &&
+                   WSTOPSIG(status) == SIGTRAP;
+    if (!WIFEXITED(status)) {
+        (void)kill(child, SIGKILL);
+        (void)waitpid(child, &status, 0);
+    }
+    return stopped;
+}
+
+bool step_watches(void)
+{
+    static int works = -1;
+    if (works < 0) {
+        works = try_watching();
+    }
+    return works == 1;
+}
+
 static bool step_to_watched(pid_t pid, const struct step_plan *plan, struct step_point point,
                             bool *asleep_called)
 {
@@ -319,7 +359,7 @@ bool step_to(pid_t pid, const struct step_plan *plan, struct step_point point, b
     if (point.pc == 0) {
         return step_to_sleep(pid);
     }
-    if (plan->threaded && watch_thread(pid, point.pc, end_pc())) {
+    if (plan->threaded && step_watches() && watch_thread(pid, point.pc, end_pc())) {
         return step_to_watched(pid, plan, point, asleep_called);
     }
     if (plan->threaded) {

@@ -57,6 +57,10 @@ void step_await_begin(pid_t pid);
  * stopped at step_end(). */
 void step_find(pid_t pid, const struct step_plan *plan, struct step_points *points);
 
+/* Returns whether this machine's debug registers stop a thread at an address. On some virtual
+ * machines they do nothing. Then a victim with several threads cannot be stopped at a point. */
+bool step_watches(void);
+
 /* Lets the victim run to the point and stops it there. Returns false if the victim did not reach
  * the point, and so is stopped at step_end(). *asleep_called tells whether plan->asleep was
  * called. */

@@ -406,6 +406,10 @@ static void stop(void)
 
 START_TEST(client_killed_after_every_instruction)
 {
+    if (scenarios[_i].threaded && !step_watches()) {
+        printf("left out: %s: this machine's debug registers stop no thread\n", scenarios[_i].name);
+        return;
+    }
     run_scenario(&scenarios[_i], SHORT_DELAY_MS, 0);
 }
 END_TEST
