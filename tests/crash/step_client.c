@@ -352,7 +352,8 @@ static void find_points(struct work *work)
     scene_destroy(&scene);
 }
 
-static void run_scenario(const struct scenario *scenario, int64_t lock_delay_ms, size_t points)
+/* Kills the client at points that one run of it found. Returns whether most of them were reached. */
+static bool run_round(const struct scenario *scenario, int64_t lock_delay_ms, size_t points)
 {
     struct work work = {.scenario = scenario, .lock_delay_ms = lock_delay_ms, .stride = 1};
     struct tally *tally = mmap(NULL, sizeof(*tally), PROT_READ | PROT_WRITE,
@@ -387,10 +388,21 @@ static void run_scenario(const struct scenario *scenario, int64_t lock_delay_ms,
     printf("%-46s %5zu points of %6llu own instructions: %5u kills, %u missed, %lld ms\n",
            scenario->name, work.points.count, (unsigned long long)work.points.own, done, missed,
            (long long)((boottime_now() - began_ns) / MS));
-    REQUIRE(missed * 5 <= done, "%s: %u of %u points were not come by", scenario->name, missed,
-            done + missed);
     munmap(tally, sizeof(*tally));
     free(work.points.items);
+    return missed * 5 <= done;
+}
+
+/* The run that finds the points executes one instruction at a time. On a slow machine it may last
+ * so long that the client goes another way than in the runs that are killed, which then miss many
+ * points. So the points are found anew, at most twice. */
+static void run_scenario(const struct scenario *scenario, int64_t lock_delay_ms, size_t points)
+{
+    bool reached = false;
+    for (int rounds = 0; rounds < 3 && !reached; rounds++) {
+        reached = run_round(scenario, lock_delay_ms, points);
+    }
+    REQUIRE(reached, "%s: too many points were missed, three times", scenario->name);
 }
 
 static void start(void)
@@ -428,7 +440,7 @@ int main(int argc, char **argv)
     Suite *suite = suite_create("step_client");
     TCase *every = tcase_create("every instruction");
     tcase_add_checked_fixture(every, start, stop);
-    tcase_set_timeout(every, test_is_deep() ? 3600 : 300);
+    tcase_set_timeout(every, test_is_deep() ? 3600 : 900);
     for (int i = 0; i < (int)scenario_count; i++) {
         if (argc < 2 || strstr(scenarios[i].name, argv[1])) {
             tcase_add_loop_test(every, client_killed_after_every_instruction, i, i + 1);
