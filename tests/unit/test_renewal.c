@@ -382,6 +382,48 @@ START_TEST(an_epoch_that_nobody_knows_begins_when_a_majority_said_so)
 END_TEST
 
 /* A host must not trust a lease that it measures by a clock whose rate is outside of max_drift. */
+/* One voter of three knows the epoch from another store, and another one extends it. Both answer,
+ * and there is no lease. After a ttl the agent gives the epoch up. It does not do so while only a
+ * minority answers, because the agent of the other store may have a majority. */
+START_TEST(an_epoch_that_gets_no_lease_is_given_up)
+{
+    for (int majority = 0; majority < 2; majority++) {
+        start(3, false);
+        int64_t began_ns = now;
+        uint64_t id = sent(0);
+        while (renewal_state(renewal, now) != RENEWAL_LOST && now < began_ns + 4 * TTL) {
+            ack(0, id, true);
+            if (majority) {
+                ack(1, id, false);
+            }
+            id = next_round(0);
+        }
+        bool lost = renewal_state(renewal, now) == RENEWAL_LOST;
+        ck_assert_int_eq(lost, majority);
+        ck_assert(!lost || (now >= began_ns + TTL && now < began_ns + TTL + TTL / 3));
+    }
+}
+END_TEST
+
+/* The voters were away for long. Their first answers extend nothing, and the agent does not give
+ * its epoch up for that. */
+START_TEST(an_epoch_outlasts_the_absence_of_the_voters)
+{
+    start(3, false);
+    for (int64_t began_ns = now; now < began_ns + 3 * TTL;) {
+        next_round(0);
+    }
+    uint64_t id = next_round(0);
+    ack(0, id, false);
+    ack(1, id, false);
+    id = next_round(0);
+    ck_assert_int_eq(renewal_state(renewal, now), RENEWAL_JEOPARDY);
+    ack(0, id, true);
+    ack(1, id, true);
+    ck_assert_int_eq(renewal_state(renewal, now), RENEWAL_SAFE);
+}
+END_TEST
+
 START_TEST(a_clock_that_is_astray_ends_the_lease)
 {
     start(1, false);
@@ -595,6 +637,8 @@ int main(void)
     tcase_add_test(tests, adopted_session_is_lost_if_nobody_renews_it);
     tcase_add_test(tests, an_epoch_that_the_voters_know_is_not_begun_again);
     tcase_add_test(tests, an_epoch_that_nobody_knows_begins_when_a_majority_said_so);
+    tcase_add_test(tests, an_epoch_that_gets_no_lease_is_given_up);
+    tcase_add_test(tests, an_epoch_outlasts_the_absence_of_the_voters);
     tcase_add_test(tests, a_clock_that_is_astray_ends_the_lease);
     tcase_add_test(tests, a_recovery_of_the_cell_ends_the_session);
     tcase_add_test(tests, a_lease_outlives_a_change_of_the_voters);

@@ -204,14 +204,17 @@ void sessions_renew(struct quorum *quorum, const struct message *message)
         if (fresh) {
             follow_epoch(agent, renew->epoch, message->store_id);
         }
-        if (is_twin(quorum, agent, message)) {
-            /* The other agent may be gone. Once its session has ended, this one begins the next. */
-            if (sessions_has_lapsed(quorum, index, agent->epoch)) {
-                sessions_want_end(quorum, index, agent->epoch, false);
-            }
+        bool twin = is_twin(quorum, agent, message);
+        if (twin && !sessions_has_lapsed(quorum, index, agent->epoch)) {
             return;
         }
-        extended = fresh && renew->epoch == agent->epoch;
+        if (twin) {
+            /* The other agent is gone. This one begins the next epoch when the session has ended.
+             * The session does not end while another voter extends it for this agent; then this
+             * agent gives it up (give_up_barren() in session/renewal.c). */
+            sessions_want_end(quorum, index, agent->epoch, false);
+        }
+        extended = fresh && !twin && renew->epoch == agent->epoch;
     }
     if (extended) {
         agent->seen_ns = step_now_ns(quorum);

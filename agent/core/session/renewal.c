@@ -100,6 +100,7 @@ void renewal_start(struct renewal *renewal, uint32_t epoch, bool adopted, int64_
     renewal->lost = false;
     renewal->started_ns = now_ns;
     renewal->deadline_ns = 0;
+    renewal->barren_since_ns = 0;
     renewal->last_id = random >> 1; /* half of the range is left to count up */
     memset(renewal->sent, 0, sizeof(renewal->sent));
     for (uint32_t voter = 0; voter < MESSAGE_VOTERS_MAX; voter++) {
@@ -305,12 +306,44 @@ static void ask(struct renewal *renewal, int64_t now_ns, struct actions *actions
     }
 }
 
+/* Returns whether a majority of the voters has answered lately. */
+static bool majority_answers(const struct renewal *renewal, int64_t now_ns)
+{
+    uint32_t answering = 0;
+    for (uint32_t i = 0; i < renewal->config.voter_count; i++) {
+        const struct renewal_voter *voter = &renewal->voters[i];
+        answering += voter->answered_id != 0 &&
+                     now_ns - voter->answered_ns < renewal->config.session_ttl_ns;
+    }
+    return answering >= majority(renewal);
+}
+
+/*
+ * Gives up an epoch that gets no lease although a majority of the voters answers. This happens when
+ * a host got back an older store: some voters know the epoch from the newer store. A voter does not
+ * answer while the agent of the other store lives (is_twin() in quorum/sessions.c). So no majority
+ * extends a session of the other store, and the next epoch ends no lease.
+ */
+static void give_up_barren(struct renewal *renewal, int64_t now_ns)
+{
+    bool barren = !renewal->adopted && !renewal->asking && !renewal->astray &&
+                  renewal->deadline_ns == 0 && majority_answers(renewal, now_ns);
+    if (!barren) {
+        renewal->barren_since_ns = 0;
+    } else if (renewal->barren_since_ns == 0) {
+        renewal->barren_since_ns = now_ns;
+    } else if (now_ns - renewal->barren_since_ns >= renewal->config.session_ttl_ns) {
+        renewal->lost = true;
+    }
+}
+
 void renewal_tick(struct renewal *renewal, int64_t now_ns, struct actions *actions)
 {
     if (renewal->epoch == 0) {
         return;
     }
     renewal->lost = is_lost(renewal, now_ns);
+    give_up_barren(renewal, now_ns);
     if (!renewal->lost && now_ns >= round_due_ns(renewal, now_ns)) {
         send_round(renewal, now_ns, actions);
     } else if (ask_due_ns(renewal, now_ns) <= now_ns) {
