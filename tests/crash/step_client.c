@@ -352,7 +352,7 @@ static void find_points(struct work *work)
     scene_destroy(&scene);
 }
 
-/* Kills the client at points that one run of it found. Returns whether most of them were reached. */
+/* Kills the client at points that one run of it found. Returns whether most were reached. */
 static bool run_round(const struct scenario *scenario, int64_t lock_delay_ms, size_t points)
 {
     struct work work = {.scenario = scenario, .lock_delay_ms = lock_delay_ms, .stride = 1};

@@ -37,11 +37,15 @@
  * After a recovery of the cell its only voter is LISTED until every session of before is over
  * (members_recover.c).
  *
- * Three files call each other here. members.c has the record of stores, the status, HELLO, and what
- * was seen of other stores. members_rejoin.c has the phases of starting over. members.c gives
- * messages to the phases; each phase ends with a change of the record or of the status.
- * members_voters.c has the record of voters, which changes the status, and decides which messages
- * count.
+ * The files, from the top down:
+ *   members.c           the start, HELLO, and what was seen of other stores; gives messages and
+ *                       ticks to the others
+ *   members_wait.c      logs why this voter does not vote yet
+ *   members_voters.c    the record of voters; which messages count
+ *   members_rejoin.c    the phases of starting over
+ *   members_stores.c    the record of stores, the status, and the commit that messages report
+ *   members_recover.c   the wait after a recovery
+ * members_stores.c and members_rejoin.c call each other: members_private.h says why.
  */
 #ifndef QUORUM_MEMBERS_H
 #define QUORUM_MEMBERS_H

@@ -1,8 +1,8 @@
 /*
- * Shared by members.c, members_rejoin.c and members_voters.c. These files call each other:
- * members.c gives each message and tick to the phase of starting over that waits for it. A phase
- * ends with a change of the record of stores or of this voter's status, which members.c keeps. A
- * new record of voters (members_voters.c) changes both, too.
+ * Shared by the files of members (members.h lists them). Two of them call each other:
+ * members_stores.c and members_rejoin.c. A phase of starting over ends with a change of this
+ * voter's line or status, which members_stores.c keeps. When the record of stores changes,
+ * whatever the phase has counted is counted anew.
  */
 #ifndef QUORUM_MEMBERS_PRIVATE_H
 #define QUORUM_MEMBERS_PRIVATE_H
@@ -16,7 +16,7 @@ struct member {
     /* For another voter: the id of its store, the highest commit of that store that a message
      * reported, and the highest that this voter has persisted. For this voter: kept_commit is 0
      * once the store votes; before that it is the commit that the store had when it was opened
-     * (members.c). */
+     * (members_stores.c). */
     uint64_t seen_id[2];
     uint64_t seen_commit;
     uint64_t kept_commit;
@@ -80,22 +80,37 @@ struct members {
     struct recover recover;
 };
 
-/* ---- members.c ---- */
+/* ---- members_stores.c ---- */
 
+/* This voter's entry, or this agent's if it is no voter. */
+struct member *members_own(struct quorum *quorum);
+/* Returns whether this store has the record of stores. */
+bool members_have_record(const struct quorum *quorum);
+/* Makes the membership number from the record's generations. Counts nothing anew. */
+void members_renumber(struct quorum *quorum);
 void members_set_line(struct quorum *quorum, uint32_t voter, const struct message_member *line);
 /* As members_set_line(), but counts nothing anew. */
 void members_put_line(struct quorum *quorum, uint32_t voter, const struct message_member *line);
 /* Sends every voter HELLO at the next tick, because something changed here. */
 void members_announce(struct quorum *quorum);
-void members_vote(struct quorum *quorum);
-/* Refuses this store, because it is not the one that the record names. `by` reported that. */
-void members_refuse_other(struct quorum *quorum, const struct message_agent *by);
 /* Asks again for everything that was counted under another record of stores. */
 void members_recount(struct quorum *quorum);
 /* As members_recount(), but leaves the ballots as they are. */
 void members_count_votes_anew(struct quorum *quorum);
 /* Notes the cell's rules, which name the voters. */
 void members_note_rules(struct quorum *quorum);
+/* The commit that the store had when it was opened. If an earlier process opened the store and
+ * never voted, the lower commit that the store had then. */
+uint64_t members_opened_commit(const struct quorum *quorum);
+/* Persists the commit that the store had when it was opened, in the first commit of this process.
+ * Does nothing if an earlier process has persisted it. */
+void members_keep_opened_commit(struct quorum *quorum);
+void members_vote(struct quorum *quorum);
+/* Refuses this store. `by` reported that, or NULL. The caller adds the reason to the log line. */
+struct action_log *members_refuse(struct quorum *quorum, const struct message_agent *by,
+                                  int64_t number);
+/* Refuses this store, because it is not the one that the record names. `by` reported that. */
+void members_refuse_other(struct quorum *quorum, const struct message_agent *by);
 
 /* ---- members_voters.c ---- */
 
@@ -126,7 +141,7 @@ int64_t rejoin_tick(struct quorum *quorum);
  * have done their part, by bit. */
 void members_log_wait(struct quorum *quorum, uint8_t rejoin_there);
 
-/* ---- members_recover.c. It calls nothing of the other two files. ---- */
+/* ---- members_recover.c ---- */
 
 /* Begins the wait. Returns false if the configuration has none. */
 bool recover_start(struct quorum *quorum);

@@ -29,16 +29,6 @@ enum {
     NUMBERS_FREE = 1 << 16,
 };
 
-const struct message_voters *members_voters(const struct quorum *quorum)
-{
-    return &quorum->members->voters;
-}
-
-uint64_t members_voters_digest(const struct quorum *quorum)
-{
-    return quorum->members->voters_digest;
-}
-
 void members_begin_voters(struct quorum *quorum)
 {
     struct quorum_config *config = quorum->config;
@@ -46,15 +36,6 @@ void members_begin_voters(struct quorum *quorum)
                          (const char(*)[MESSAGE_ADDRESS_MAX])config->addresses,
                          config->voter_count);
     quorum->members->voters_digest = message_voters_digest(&quorum->members->voters);
-}
-
-bool members_same_voters(const struct quorum *quorum, const struct message *message)
-{
-    const struct members *members = quorum->members;
-    if (message->number == 0) {
-        return members->voters.number == 1; /* an older version of the wire: members->differs */
-    }
-    return message->number == members->voters.number && message->digest == members->voters_digest;
 }
 
 /* ---- Going by a record ---- */

@@ -271,7 +271,7 @@ static bool see_opened(void *arg, const struct quorum_seen *row)
  * Ends the old store's session, because an agent that ran after the store was replaced may have
  * promised more. This makes a new commit, which must not make an old copy of the store look newer.
  * So the store's own row in `seen` keeps the commit that the store had before
- * (core/quorum/members.c, keep_opened).
+ * (core/quorum/members_stores.c, members_keep_opened_commit).
  */
 static bool end_session(struct store *store, const struct store_identity *identity,
                         const struct store_meta *meta, uint32_t epoch)

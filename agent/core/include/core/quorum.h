@@ -258,11 +258,11 @@ void quorum_committing(struct quorum *quorum);
 
 /* Call this before START, if the driver commits something before START (a new epoch). Fills in a
  * row that must be in that commit, which is the first of this process. Returns false if there is no
- * such row. If it returns true, the core counts the row as persisted. See members.c. */
+ * such row. If it returns true, the core counts the row as persisted. See members_stores.c. */
 bool quorum_keep_opened(struct quorum *quorum, struct quorum_seen *row)
     __attribute__((warn_unused_result));
 
-/* Returns the commit that messages report. members.c says when this is not the last durable
+/* Returns the commit that messages report. members_stores.c says when it is not the last durable
  * commit. */
 uint64_t quorum_reported_commit(const struct quorum *quorum);
 
