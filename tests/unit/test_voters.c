@@ -397,6 +397,11 @@ START_TEST(a_removed_voter_learns_again)
         rig_start(rig, 2);
         expect_complete(1, MESSAGE_MEMBER_ADD, 2);
     }
+    if (_i > 2) {
+        /* the agent has learned the record without a quorum core, so its store has the line of
+         * host-b's first store */
+        rig->nodes[0].disk.voters = rig->nodes[1].disk.voters;
+    }
     if (_i > 0) {
         rig_start(rig, 0);
         rig_run(rig, 2000);
@@ -755,7 +760,7 @@ int main(void)
     tcase_add_loop_test(tests, a_move_waits_for_its_voter, 0, 2);
     tcase_add_test(tests, observers_change_nothing);
     tcase_add_test(tests, voters_come_and_go);
-    tcase_add_loop_test(tests, a_removed_voter_learns_again, 0, 3);
+    tcase_add_loop_test(tests, a_removed_voter_learns_again, 0, 4);
     tcase_add_test(tests, one_two_three_and_back);
     tcase_add_test(tests, a_removal_needs_those_that_stay);
     tcase_add_test(tests, an_add_needs_those_of_before);
