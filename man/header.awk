@@ -245,8 +245,8 @@ function write_types(text_, at, again, used, any) {
     }
 }
 
-# The codes that the text mentions ("": all), each with its words in enum hf_error: the comment in
-# its line, or above it.
+# Writes the error codes that the text mentions, or all of them for "". Each one comes with its
+# comment in enum hf_error, which stands in the line of the code or above it.
 function write_errors(text_, lines, count, at, code, words, above, any) {
     if (match(text_, /rrors as hf_[a-z_]+/)) {
         code = substr(text_, RSTART + 9, RLENGTH - 9)
@@ -278,7 +278,7 @@ function write_errors(text_, lines, count, at, code, words, above, any) {
     }
 }
 
-# The pages of the other calls that the text mentions: "hf_cancel(3) hf_open(3) ".
+# Returns the pages of the other calls that the text mentions, such as "hf_cancel(3) hf_open(3) ".
 function mentioned_calls(text_, name, at, pages) {
     for (at = 1; at <= call_count; at++) {
         if (same[calls[at]] != name && mentions(text_, calls[at])) {
