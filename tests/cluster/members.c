@@ -611,7 +611,7 @@ START_TEST(a_voter_moves_that_runs_at_its_new_address)
     }
     uint64_t token = take(B, "job");
     take_elsewhere(B, all);
-    agent_launch(&agents[B]); /* not safe before a voter finds it */
+    agent_launch(&agents[B]); /* its session is not safe yet */
     agent_await_socket(&agents[B]);
     CHANGED(A, "move host-b", HOSTS + B);
     ck_assert_uint_gt(take(A, "job"), token);

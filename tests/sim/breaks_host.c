@@ -101,7 +101,7 @@ bool break_asked(struct host *host, const struct message_break *breaking,
     return answered;
 }
 
-/* ONE_OWNER: the first owner that answers counts for all owners. */
+/* ONE_OWNER: the answer of one owner counts as the answer of all owners. */
 bool tally_note(struct host *host, uint32_t index, const struct message *message)
 {
     bool noted = real_tally_note(host, index, message);

@@ -2,13 +2,13 @@
  * Changing the voters, one at a time: a session's lease and its end while the voters change
  * (docs/PROTOCOL.md, "Changing the voters"; agent/core/quorum/sessions.c, change.c).
  *
- * Time, clocks and leases are as in session.pml. Numbers 1 to 3 are {0, 1, 2}, {0, 1, 2, 3} and {0,
- * 1, 3}, as in members_lock.pml. With -DFIVE two of five voters are removed, one after the other.
- * With -DAGAIN voter 2 of three is removed and added again, with its store or with an empty one.
- * There is one session, and one renewal, which the host sends to all voters. It may reach each of
- * them at any later time, under each number that the voter uses by then. The answer arrives at
- * once, because a later answer makes no lease longer. Once the host has its lease, no more renewals
- * arrive, because they would only delay marks.
+ * Time, clocks and leases are as in session.pml. As in members_lock.pml, number 1 is {0, 1, 2},
+ * number 2 adds voter 3, and number 3 removes voter 2. With -DFIVE two of five voters are removed,
+ * one after the other. With -DAGAIN voter 2 of three is removed and added again, with its store or
+ * with an empty one. There is one session, and one renewal, which the host sends to all voters. It
+ * may reach each of them at any later time, under each number that the voter uses by then. The
+ * answer arrives at once, because a later answer makes no lease longer. Once the host has its
+ * lease, no more renewals arrive, because they would only delay marks.
  *
  * The promise is that of session.pml: once a majority of the voters of one number has marked the
  * session under that number, the host has no lease, then or later.
