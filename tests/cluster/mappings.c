@@ -103,9 +103,9 @@ static void start_punchers(int fd)
     }
 }
 
-/* Starts a process that punches one hole after the other, and returns when it has begun. On a busy
- * machine another process could otherwise get the processor between two holes, and touch the page
- * then. So this one has the scheduling policy SCHED_FIFO, if the test may set it. */
+/* Starts a process that punches one hole after the other, and returns when it has begun. It has the
+ * scheduling policy SCHED_FIFO, if the test may set it. Otherwise another process could run between
+ * two holes on a busy machine, and touch the page then. */
 static void start_steady_puncher(int fd)
 {
     int ends[2];
