@@ -216,7 +216,7 @@ enum message_voter_status quorum_voter_status_of(const struct quorum *quorum, ui
 int64_t quorum_recovery_left_ns(const struct quorum *quorum);
 
 /* Returns, as bits, the voters from which no heartbeat comes any more, if the other voters are no
- * majority; otherwise 0. This shows a lost majority sooner than unanswered renewals do. For
+ * majority; otherwise 0. It shows a lost majority earlier than unanswered renewals do. For
  * display. */
 uint8_t quorum_missing(const struct quorum *quorum);
 

@@ -111,8 +111,8 @@ void renewal_link(struct renewal *renewal, uint32_t voter, bool up, int64_t now_
  */
 void renewal_clock(struct renewal *renewal, bool astray, int64_t now_ns);
 
-/* Sets the digest of the cell's rules that renewals carry, which has the voters of a record of
- * number 1. Call it before renewal_set_voters(). */
+/* Sets the digest of the cell's rules and voters that renewals carry. Voters compare this digest
+ * only under a record of number 1. Call it before renewal_set_voters(). */
 void renewal_set_rules(struct renewal *renewal, uint64_t rules);
 
 /*
