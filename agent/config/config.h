@@ -60,7 +60,7 @@ struct config_voter {
     char address[MESSAGE_ADDRESS_MAX];
 };
 
-/* How much of the locks the status page shows to everybody that can connect. */
+/* What the status page shows of the locks to everybody that can connect. */
 enum config_show {
     CONFIG_SHOW_FIGURES = 0, /* counts only */
     CONFIG_SHOW_LOCKS,       /* also the names of locks, with the hosts that hold or await them */
@@ -80,9 +80,9 @@ struct config {
     char advertise[MESSAGE_ADDRESS_MAX]; /* "": the same as listen */
     bool insecure;                       /* the file allows an address beyond the loopback without
                                           * TLS */
-    /* [voters]: a cell begins with them, and an agent asks them first. The file has 1, 3, 5 or 7 of
-     * them, or any number if the agent has a store already. The record of voters says who votes
-     * (run/record.h). */
+    /* [voters]: a cell begins with these voters, and an agent asks them first. The file lists 1, 3,
+     * 5 or 7 of them, or any number if the agent has a store already. The record of voters says who
+     * votes (run/record.h). */
     uint32_t voter_count;
     struct config_voter voters[MESSAGE_VOTERS_MAX]; /* sorted by name; address "": the file has no
                                                      * [voters] */

@@ -1,6 +1,6 @@
 /*
- * Remote: questions to other hosts, and answers to other hosts' questions. A question is a check
- * (whether the hold that a sequencer names is still held) or an administrator's break.
+ * Remote: questions to other hosts, and answers to other hosts' questions. A question is a check or
+ * an administrator's break. A check asks whether the hold that a sequencer names still counts.
  *
  * A sequencer names its holder's host, and that host is asked (CHECK, CHECKED). A break of a lock
  * that this host does not have goes to the coordinator, which passes it to every owner (BREAK,

@@ -66,8 +66,8 @@ static uint32_t voter_named(const struct quorum *quorum, const struct message_ag
 }
 
 /* Writes that voter's line of the record, for a HELLO. Without a record, the line has the store id
- * from the voter's own HELLO, and generation 0. Each field is set by itself: a copy of the struct
- * may fill its padding with what was in memory. */
+ * from the voter's own HELLO, and generation 0. This sets each field by itself, because a copy of
+ * the struct might put bytes of other memory into its padding. */
 static void report_line(const struct quorum *quorum, uint32_t voter, struct message_member *line)
 {
     const struct member *member = &quorum->members->of[voter];
@@ -106,7 +106,8 @@ static void send_hello(struct quorum *quorum, uint32_t voter)
 void members_answer(struct quorum *quorum, uint32_t agent, const struct message_hello *asked)
 {
     uint32_t voter = agents_as_voter(quorum, agent);
-    /* a store that is no voter's has a quorum core, too, and that core asks */
+    /* a RETIRED or LEARNING store is no voter's, but its agent has a quorum core, and that core
+     * asks */
     bool core = voter < quorum->config->voter_count ||
                 (asked != NULL && asked->status >= MESSAGE_STATUS_RETIRED);
     enum message_kind kind = core ? MESSAGE_HELLO : MESSAGE_HELLO_ACK;
@@ -343,7 +344,8 @@ void members_hello(struct quorum *quorum, const struct message *message)
         return;
     }
     struct member *member = &quorum->members->of[voter];
-    /* What the sender says of the voters of another record is of no use here. */
+    /* A HELLO under another record lists the voters of that record, so its contents are of no use
+     * here. */
     if (message->number == 0 || message->number == quorum->members->voters.number) {
         member->differs = contradicts(quorum, message, &member->differs_logged);
         if (!member->differs) {
@@ -554,7 +556,7 @@ static int64_t tick_alone(struct quorum *quorum)
     if (!recover_is_over(quorum)) {
         return recover_tick(quorum);
     }
-    sessions_refresh(quorum); /* the wait of this voter makes no session lapse */
+    sessions_refresh(quorum); /* no session may lapse because this voter waited */
     members_vote(quorum);
     ballots_review(quorum);
     return NEVER;

@@ -56,20 +56,21 @@ struct recover {
 };
 
 struct members {
-    struct member of[MESSAGE_VOTERS_MAX + 1]; /* the last one: this agent, if it is no voter */
+    struct member of[MESSAGE_VOTERS_MAX + 1]; /* the last entry: this agent, if it is no voter */
     bool voted;                /* the store has voted, perhaps for a voter that was removed since */
     uint8_t status;            /* enum message_voter_status */
     bool opened;               /* whether opened_commit is set */
     uint64_t opened_commit;    /* the store's commit when it was opened */
     uint64_t vote_commit;      /* from this commit on, messages report the current commit */
     uint64_t nonce;            /* this voter's HELLO carries it, and an answer must repeat it */
-    uint64_t rules_digest;     /* with the voters, for a record of number 1 */
-    uint64_t durations_digest; /* without them */
+    uint64_t rules_digest;     /* of the rules and the voters of record 1 */
+    uint64_t durations_digest; /* of the rules without the voters */
     uint32_t number;           /* the membership number in the headers that this voter sends */
-    struct message_voters voters; /* the record by which this agent goes */
+    struct message_voters voters; /* the record that this agent uses */
     uint64_t voters_digest;
     int64_t *told_ns;    /* by agent: when it was last sent VOTERS or ASK_VOTERS; 0: never */
-    int64_t conflict_ns; /* when to log again that an agent goes by another record of that number */
+    int64_t conflict_ns; /* when to log again that an agent uses another record of the same
+                          * number */
     int64_t ask_ns;      /* when to ask the others again whether the record is complete */
     int64_t seen_ns;     /* the earliest time to persist again what was seen of other stores */
     int64_t since_ns;
@@ -89,7 +90,7 @@ bool members_have_record(const struct quorum *quorum);
 /* Makes the membership number from the record's generations. Counts nothing anew. */
 void members_renumber(struct quorum *quorum);
 void members_set_line(struct quorum *quorum, uint32_t voter, const struct message_member *line);
-/* As members_set_line(), but counts nothing anew. */
+/* As members_set_line(), but keeps what was counted. */
 void members_put_line(struct quorum *quorum, uint32_t voter, const struct message_member *line);
 /* Sends every voter HELLO at the next tick, because something changed here. */
 void members_announce(struct quorum *quorum);
@@ -116,10 +117,10 @@ void members_refuse_other(struct quorum *quorum, const struct message_agent *by)
 
 /* At the start of a store that never voted: forgets the lines that it has. */
 void members_forget_lines(struct quorum *quorum);
-/* Adds the lines that the record of voters gives, where this store has none: it was added, and
- * restarted before it went by the record that adds it. */
+/* Adds the lines that the record of voters has and this store lacks. It lacks them if the agent was
+ * added, and restarted before it used the record that adds it. */
 void members_add_lines(struct quorum *quorum);
-/* Goes by the voters of the configuration, which are those of number 1. */
+/* Uses the voters of the configuration, as the record of number 1. */
 void members_begin_voters(struct quorum *quorum);
 int64_t members_voters_tick(struct quorum *quorum);
 

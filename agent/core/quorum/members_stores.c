@@ -73,7 +73,8 @@ bool members_same_voters(const struct quorum *quorum, const struct message *mess
 {
     const struct members *members = quorum->members;
     if (message->number == 0) {
-        return members->voters.number == 1; /* an older version of the wire: members->differs */
+        return members->voters.number == 1; /* a header without a number: an older version of the
+                                              * wire protocol */
     }
     return message->number == members->voters.number && message->digest == members->voters_digest;
 }
@@ -183,7 +184,7 @@ uint64_t members_opened_commit(const struct quorum *quorum)
 
 uint64_t members_reported_commit(const struct quorum *quorum)
 {
-    /* votes of before its voter was removed may still wait for the disk */
+    /* RETIRED: votes from before the voter's removal may still wait for the disk */
     bool voted = members_votes(quorum) || quorum->members->status == MESSAGE_STATUS_RETIRED;
     bool logged = voted && quorum->members->commit >= quorum->members->vote_commit;
     return logged ? quorum->members->commit : members_opened_commit(quorum);

@@ -30,9 +30,9 @@ enum {
                             * partitions back */
     /* SETTLE_MIN_MS grows up to this for a voter that falls silent again and again */
     SETTLE_MAX_MS = 32000,
-    /* after this silence voters_missing() counts a voter. It is longer than the shortest suspicion
-     * timeout, because what people see should not change with each late heartbeat. It is shorter
-     * than a try for a lock (1 s), so that a try that fails can say why. */
+    /* voters_missing() counts a voter after this silence. It is longer than the shortest suspicion
+     * timeout, because the display should not change with each late heartbeat. It is shorter than a
+     * try for a lock (1 s), so that a failed try can report the reason. */
     MISSING_MS = 2 * QUORUM_TAKEOVER_MS,
     /* after a voter was able to coordinate for this long, SETTLE_MIN_MS is enough again */
     SETTLED_MS = 60000,
@@ -334,8 +334,8 @@ void voters_receive(struct quorum *quorum, const struct message *message)
         forget(other);
         other->first_ns = step_now_ns(quorum);
     }
-    /* The sender of another record may know that the voter is removed. It counts as leaving until
-     * this voter goes by that record, too. */
+    /* If the sender uses another record, that record may have removed the voter that was leaving.
+     * That voter counts as leaving until this voter uses the record, too. */
     bool says = reaction_same_voters(quorum, message) &&
                 heartbeat->leaves <= quorum->config->voter_count;
     uint32_t leaves = says ? heartbeat->leaves : other->leaves;
