@@ -1,8 +1,8 @@
-/* The drawings of the status page: see page_parts.h. */
+/* The charts of the status page: see page_parts.h. */
 #include "observe/page_parts.h"
 
 enum {
-    BAR_WIDTH = 5, /* of which one unit is the space between two bars */
+    BAR_WIDTH = 5, /* one unit of it is the space between two bars */
     HEIGHT = 60,
     GAP_HEIGHT = 4, /* the mark of an interval in which the agent did not look */
 };
