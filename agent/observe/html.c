@@ -104,7 +104,7 @@ void html_count(struct html *html, uint64_t count, bool more)
     char digits[24];
     int length = snprintf(digits, sizeof(digits), "%" PRIu64, count);
     for (int i = 0; i < length; i++) {
-        /* U+202F is a narrow space at which no line ends */
+        /* U+202F is a narrow space at which no line breaks */
         html_add(html, "%s%c", i > 0 && (length - i) % 3 == 0 ? "&#8239;" : "", digits[i]);
     }
     html_add(html, "%s", more ? "+" : "");

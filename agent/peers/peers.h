@@ -27,7 +27,7 @@
 struct agent;
 struct peers;
 
-/* From when until when the certificates are valid, in seconds since 1970. */
+/* The period in which the certificates are valid, in seconds since 1970. */
 struct peers_tls_times {
     int64_t begin_s;
     int64_t end_s;

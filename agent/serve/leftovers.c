@@ -92,7 +92,7 @@ static void path_of(const struct agent *agent, const char *ending, char path[REM
              ending);
 }
 
-/* Returns whether that is the end of the name of an agent's folder, with another store. */
+/* Returns whether `ending` is the end of a folder's name for an agent with another store. */
 static bool is_other(const struct agent *agent, const char *ending)
 {
     size_t length = strlen(own_ending(agent));

@@ -39,11 +39,11 @@ struct agent;
 bool leftovers_create(struct agent *agent) __attribute__((warn_unused_result));
 void leftovers_destroy(struct agent *agent);
 
-/* Removes what may go now, before this agent makes regions. Waits for that, for a bounded time. The
- * caller has opened this agent's folder and its lease page. */
+/* Removes the leftovers that may be removed now. Waits for that, for a bounded time. Called before
+ * this agent makes its regions, and after it has opened its folder and its lease page. */
 void leftovers_clear(struct agent *agent);
 
-/* Adds to agent->error, after regions could not be made, how much room leftovers take. */
+/* Called after the regions could not be made: adds to agent->error how much room leftovers take. */
 void leftovers_explain(struct agent *agent);
 
 /* Continues the present look. Begins a new one once a minute, or when a leftover may be removed. */
