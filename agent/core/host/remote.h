@@ -20,7 +20,7 @@
 struct remote;
 
 enum {
-    /* a result in place of an error: the client's request is answered later, or already */
+    /* returned in place of an error: the answer was sent already, or is sent later */
     REMOTE_ANSWERS_LATER = 1,
     /* Questions at one time: the first REMOTE_BREAKS_MAX are for breaks, the others for checks. One
      * user other than root may have half of either kind. */

@@ -9,7 +9,7 @@ enum { TALLY_HOLDS_MAX = HFI_FRAME_BROKEN_HOLDS_MAX };
 /* An owner that the coordinator named, or an agent that has answered. */
 struct tally_owner {
     struct message_agent agent;
-    bool named;    /* in the coordinator's last answer that arrived */
+    bool named;    /* the coordinator's last answer that arrived names it */
     bool has;      /* in that answer it still had its grant; otherwise it may only have ended holds
                     * to report */
     bool counts;   /* some answer has named it, so its own answer counts */
@@ -36,7 +36,7 @@ struct tally {
     uint32_t total; /* the holds that ended */
     uint32_t owner_count;
     uint32_t hold_count; /* the holds in `holds`, also those that do not count */
-    /* the items from the counts on are not initialised */
+    /* items beyond owner_count and hold_count are not initialised */
     struct tally_owner owners[MESSAGE_SHARES_MAX];
     struct tally_hold holds[TALLY_HOLDS_MAX];
 };

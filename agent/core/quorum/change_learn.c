@@ -13,7 +13,7 @@
 
 enum {
     REPORT_MS = 200,
-    FORGET_MS = 10000, /* it ceases to learn if no LEARN came for this long */
+    FORGET_MS = 10000, /* this store ceases to learn if no LEARN came for this long */
     PASSES = 2,        /* after so many passes it has everything except what changed during the last
                         * pass */
 };

@@ -59,7 +59,7 @@ struct learning {
 };
 
 struct change {
-    struct quorum_change row; /* the acceptor of the next number; number 0: it has nothing */
+    struct quorum_change row; /* this acceptor's row of the next number; number 0: it has none */
     struct proposal proposal;
     struct completion completion;
     struct learning learning;
@@ -67,7 +67,8 @@ struct change {
      * 0: not in this process */
     int64_t guarded_ns[2];
     int64_t *older_ns; /* by agent: when a message of an older version last came; 0: never */
-    /* by agent and voter: the epoch up to which that voter has marked, as read under this number */
+    /* by agent and voter: the epoch up to which that voter has marked, as this voter read it under
+     * the present number */
     uint32_t (*epochs)[MESSAGE_VOTERS_MAX];
 };
 

@@ -113,7 +113,7 @@ void members_told(struct quorum *quorum, const struct message *message);
 void members_asked(struct quorum *quorum, const struct message *message);
 /* Switches to a record that this voter has seen chosen, and sends that record to its voters. */
 void members_choose(struct quorum *quorum, const struct message_voters *voters);
-/* The record is complete: makes that durable, and tells the other voters. */
+/* Call it when the record is complete. Makes that durable, and notifies the other voters. */
 void members_complete(struct quorum *quorum);
 void members_link(struct quorum *quorum, uint32_t voter, bool up);
 /* For a voter that starts over: notes another voter's promise. */
@@ -128,7 +128,7 @@ void members_listing_read(struct quorum *quorum, uint32_t voter, enum message_sy
  * that costs no extra commit. Call it at the end of each step. */
 void members_end_step(struct quorum *quorum);
 int64_t members_tick(struct quorum *quorum);
-/* Notes that the clock was wrong until now: a wait that it measured begins anew. */
+/* Call it when the clock was wrong until now: a wait that was measured with it begins anew. */
 void members_count_anew(struct quorum *quorum);
 
 /* ---- Commits: see quorum_set_commit() and the functions below it ---- */

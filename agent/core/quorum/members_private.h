@@ -146,7 +146,8 @@ void members_log_wait(struct quorum *quorum, uint8_t rejoin_there);
 
 /* Begins the wait. Returns false if the configuration has none. */
 bool recover_start(struct quorum *quorum);
-/* Returns whether this voter waits. The next three functions are for a voter that does. */
+/* Returns whether this voter waits. recover_is_over() and recover_tick() are only for a voter that
+ * does. */
 bool recover_waits(const struct quorum *quorum);
 /* Returns how long this voter still waits; 0: it does not wait. */
 int64_t recover_left_ns(const struct quorum *quorum);

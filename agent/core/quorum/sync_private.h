@@ -82,7 +82,7 @@ struct sync {
     uint8_t suspect[MESSAGE_PARTITIONS];
     struct checkpoints checkpoints;
     struct settling settling[MESSAGE_PARTITIONS];
-    uint32_t settle_next; /* the partition at which the next search for one to compare begins */
+    uint32_t settle_next; /* the partition at which the search for the next comparison begins */
 };
 
 /* ---- sync_deletion.c ---- */

@@ -2,13 +2,12 @@
  * Heartbeats between voters. See voters.h.
  *
  * A heartbeat names the partitions that its sender has prepared, and echoes the receiver's last
- * heartbeat. The echoes show a voter that a majority received its heartbeats lately, and it reports
- * that in its own heartbeats.
+ * heartbeat. From these echoes a voter knows whether a majority received its heartbeats lately. It
+ * reports this in its own heartbeats.
  *
- * At the start no voter is suspected. Otherwise, in a cell whose voters start one after
- * the other, partitions would be taken over and handed back needlessly. But a voter that a change
- * of the voters has added can coordinate only when it says so. Until then the others keep its
- * partitions.
+ * At the start no voter is suspected. Otherwise, in a cell whose voters start one after the other,
+ * partitions would be taken over and handed back needlessly. But a voter that was added by a change
+ * can coordinate only when its heartbeats say so. Until then the others keep its partitions.
  */
 #include "voters.h"
 

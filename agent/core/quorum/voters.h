@@ -72,7 +72,7 @@ bool voters_heartbeats_arrive(const struct quorum *quorum, uint32_t voter);
  * does not vote, because its store starts over or is refused. */
 bool voters_vote(const struct quorum *quorum, uint32_t voter);
 /* Returns, as bits, the voters from which no heartbeat comes any more, if the others are no
- * majority; else 0. For people. */
+ * majority; else 0. For display. */
 uint8_t voters_missing(const struct quorum *quorum);
 /* Returns whether a heartbeat has come from every voter whose link is not broken. */
 bool voters_all_seen(const struct quorum *quorum);

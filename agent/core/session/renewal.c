@@ -415,7 +415,7 @@ void renewal_set_voters(struct renewal *renewal, const struct message_voters *vo
         renewal->voters[i].ended_epoch = 0;
     }
     renewal->config.voter_count = voters->count;
-    renewal->reported = 0; /* reported_epoch stays: a number too high does no harm */
+    renewal->reported = 0; /* reported_epoch is kept: a number that is too high does no harm */
     renewal->header.number = voters->number;
     renewal->header.digest = message_voters_digest(voters);
     if (renewal->epoch != 0 && !renewal->lost) {

@@ -268,7 +268,7 @@ bool store_retire(struct store *store, struct store_meta *meta)
     return true;
 }
 
-/* Makes sure that no older release starts with the store. Part of the transaction. */
+/* Makes sure that no older release starts with the store. Called within a transaction. */
 static bool note_changed(struct store *store)
 {
     char version[48];

@@ -454,7 +454,7 @@ struct host_survey {
  * step. */
 void host_survey(const struct host *host, int64_t now_ns, struct host_survey *out);
 
-/* One host's part in a lock, for people. -1: the number is not known. */
+/* One host's part in a lock, for display. -1: the number is not known. */
 struct host_part {
     struct message_agent agent;
     uint32_t holders;
@@ -466,7 +466,7 @@ struct host_part {
     char command[HFI_FRAME_COMMAND_MAX + 1]; /* "": not known */
 };
 
-/* One lock over the cell, for people, as far as this host knows it. */
+/* One lock of the cell, for display, as far as this host knows it. */
 struct host_overview {
     struct message_name name;
     bool shared;       /* its holders are readers */

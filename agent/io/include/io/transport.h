@@ -157,7 +157,7 @@ bool transport_tls_renew(struct transport *transport, char *error)
  * seconds since 1970; 0: no TLS. */
 int64_t transport_tls_begin_s(const struct transport *transport);
 int64_t transport_tls_end_s(const struct transport *transport);
-/* From when and until when certificates are valid, in seconds since 1970. */
+/* The period in which certificates are valid, in seconds since 1970. */
 struct transport_tls_times {
     int64_t begin_s;
     int64_t end_s;

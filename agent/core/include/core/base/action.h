@@ -54,7 +54,7 @@ struct quorum_seen {
     uint64_t commit;
 };
 
-/* What an acceptor keeps of the register in which the record of number `number` is decided. */
+/* The acceptor's row of the register in which the record of number `number` is decided. */
 struct quorum_change {
     uint32_t number;   /* the number of the record that the voter uses, plus one; a row of another
                         * number is outdated */
@@ -69,7 +69,7 @@ struct quorum_voters {
     struct message_voters voters;
 };
 
-/* Where an agent may be found besides its present address: an operator adds or moves a voter
+/* A second address at which an agent may be found, because an operator adds or moves a voter
  * there. */
 struct quorum_seek {
     struct message_agent voter;

@@ -10,10 +10,10 @@
  * renewals.
  *
  * This module enforces the host's part of three rules of docs/PROTOCOL.md. Rule 13: a renewal
- * carries the voter's echo. Rule 14: the host counts its lease short, and from the sending. Rule
- * 18: the session is in jeopardy, then it goes on or is lost. The sources are Chubby (Burrows, OSDI
- * 2006) 2.8 for sessions, jeopardy and grace period, and PaxosLease (Trencseni et al. 2012) for
- * when a lease begins.
+ * carries the voter's echo. Rule 14: the host counts its lease short, and from the time when it
+ * sent the renewal. Rule 18: the session is in jeopardy, then it goes on or is lost. The sources
+ * are Chubby (Burrows, OSDI 2006) 2.8 for sessions, jeopardy and grace period, and PaxosLease
+ * (Trencseni et al. 2012) for when a lease begins.
  *
  * Invariants: the deadline is never later than T plus the shortened ttl. While the session lives
  * and the clock is right, the deadline never falls. A lost session has no deadline in the future,
