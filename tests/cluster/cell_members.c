@@ -60,8 +60,8 @@ static const char *words(bool add, unsigned host)
     return text;
 }
 
-/* Asks for the change, again and again, until it is complete. Whatever interrupted it, the same
- * command goes on with it. */
+/* Asks for the change, again and again, until it is complete. After an interruption, the same
+ * command continues the change. */
 static void change(unsigned asked, bool add, unsigned host)
 {
     int64_t end_ns = boottime_now() + (int64_t)plan.guard_ms * MS;
@@ -170,9 +170,8 @@ END_TEST
 
 /* ---- other tests ---- */
 
-/* The voter that coordinates a lock in use is removed, and the next one too. Each serves its own
- * host as an observer afterwards. It is added again after it has forgotten what it knew as a
- * voter. */
+/* A voter that coordinates a lock in use is removed, then serves its own host as an observer,
+ * empties its store, and is added again. This repeats with the next coordinator. */
 START_TEST(a_removed_coordinator_under_load)
 {
     change(A, true, D);
@@ -354,8 +353,9 @@ START_TEST(an_old_store_under_a_new_name)
 }
 END_TEST
 
-/* A copy of a voter's machine comes up beside the voter, at another address: while it votes, and
- * after it was removed. No client of the cell notices, and the voters change as they are asked. */
+/* A copy of a voter's machine comes up beside the voter, at another address. It does so while the
+ * voter votes, and again after the voter was removed. No client of the cell notices, and the voters
+ * change as they are asked. */
 START_TEST(a_copied_machine)
 {
     agent_stop(&cell.agents[C]);

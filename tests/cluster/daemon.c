@@ -740,7 +740,7 @@ START_TEST(sigcont_alone_is_no_stall)
 {
     enum {
         STOP_MS = 3000
-    }; /* longer than until the next renewal, and a twentieth of session_ttl */
+    }; /* longer than the time to the next renewal, and than a twentieth of session_ttl */
     agent_create(&agent, NULL);
     agent_start(&agent);
     for (unsigned i = 0; i < 5; i++) {

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# The installation's one question: when it is asked, its default, and what each answer does. Runs
-# the package's own debian/holdfast.config, .templates and .postinst under debconf, with a database
-# of its own and stubs of the programs that change the system. Exit status 77 (a skip): there is no
-# debconf. tests/packages/inside.sh does the same with the built package in a container.
+# Tests the one question of the installation: when it comes, its default, and the effect of each
+# answer. Runs the package's own debian/holdfast.config, .templates and .postinst under debconf,
+# with a database of its own and stubs of the programs that change the system. Exit status 77 (a
+# skip): there is no debconf. tests/packages/inside.sh does the same with the built package in a
+# container.
 #
 # Usage: debconf.sh SOURCE_DIR
 set -euo pipefail
