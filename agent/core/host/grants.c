@@ -101,8 +101,8 @@ static struct message_order *made_by(const struct host *host, uint64_t ballot)
     return &host->grants->made[(ballot & UINT16_MAX) % MADE_KEPT];
 }
 
-/* A voter that starts over counts its proposals from 1 again. So a lower sequence shows that it has
- * started over, and replaces the version from before. */
+/* Keeps the first such version of each voter. A voter that starts over counts its proposals from 1
+ * again, so a version with a lower sequence replaces the one that was kept. */
 void grant_note_made(struct host *host, struct message_order version)
 {
     struct message_order *made = made_by(host, version.ballot);

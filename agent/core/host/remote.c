@@ -69,8 +69,8 @@ static uint8_t relay_to(const struct host *host, const struct message_agent *age
     return HOST_NO_RELAY;
 }
 
-/* Returns the voter that has to pass the answer to this question on: the one that passed the
- * question on, because the direct connection may be broken. */
+/* Returns the voter that passed this question on; HOST_NO_RELAY: it came directly. The answer goes
+ * through the same voter, because the direct connection may be broken. */
 static uint8_t way_back(const struct host *host, const struct message *message)
 {
     uint32_t voter = message->relayed ? route_voter(host, &message->from) : NONE;
