@@ -371,7 +371,7 @@ static void warn_of_voters(const struct config *config, const char *path)
     const char *why = config_voters_warning(config);
     if (why != NULL) {
         fprintf(stderr,
-                "holdfastd: warning: %s: [voters]: %s; the agent goes by the voters in its store, "
+                "holdfastd: warning: %s: [voters]: %s; the agent uses the voters in its store, "
                 "but with an empty state_dir it would not start\n",
                 path, why);
     }

@@ -251,8 +251,8 @@ static void look_at_versions(struct doctor *doctor)
     }
 }
 
-/* Reports a configuration that names other voters than the cell has. The agent goes by the cell's
- * record, but [voters] is where it looks first if its store is lost. */
+/* Reports a configuration that names other voters than the cell has. The agent uses the
+ * cell's record. But if its store is lost, it looks into [voters] first. */
 static void look_at_record(struct doctor *doctor)
 {
     int64_t number = doctor_value(doctor, NULL, "voters_number", 0);
@@ -271,7 +271,7 @@ static void look_at_record(struct doctor *doctor)
     }
     struct finding *finding = doctor_find(
         doctor, FINDING_WARN, "config", NULL,
-        "[voters] is not what the cell goes by (record %" PRId64 ")", number);
+        "[voters] differs from the voters of the cell (record %" PRId64 ")", number);
     doctor_advise(finding, lines,
                   "write these lines into [voters]; `holdfast member` changes the voters");
 }

@@ -254,7 +254,7 @@ static void note_conflict(struct driver *driver, const struct message *message)
     driver->conflict_ns = now_ns + CONFLICT_LOG_MS * ms_ns;
     log.number = told->number;
     snprintf(log.text, sizeof(log.text),
-             "%.*s goes by other voters under the same number: it is of another cell, and was "
+             "%.*s uses other voters under the same number: it is of another cell, and was "
              "perhaps recovered as well. Stop one of the two, and remove its store",
              (int)message->from.length, message->from.text);
     operations->log(operations->arg, &log);

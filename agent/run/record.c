@@ -207,7 +207,7 @@ void record_tell(const struct agent *agent)
         log_unsigned(&line, "number", agent->record.number);
         log_text(&line, "voters", text);
         log_text(&line, "text",
-                 "the cell goes by these voters, and not by [voters] of the configuration: write "
+                 "the cell uses these voters, and not [voters] of the configuration: write "
                  "them there; `holdfast member` changes them");
         log_end(&line);
     }

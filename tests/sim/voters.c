@@ -195,7 +195,7 @@ void voters_durable(const struct sim_agent *agent, const struct message_voters *
         uint32_t generation = record->number / MESSAGE_NUMBERS;
         const struct message_voters *newest = record_at(seen.newest[generation]);
         if (record->number != newest->number + 1 || !newest->complete) {
-            sim_fail("host %u goes by number %u, but number %u is not complete, or not the newest",
+            sim_fail("host %u uses number %u, but number %u is not complete, or not the newest",
                      agent->index, record->number, record->number - 1);
         }
         uint32_t moves = record->act == MESSAGE_MEMBER_MOVE;
@@ -210,7 +210,7 @@ void voters_durable(const struct sim_agent *agent, const struct message_voters *
         check_ids(record);
     }
     if (message_voters_digest(known) != message_voters_digest(record)) {
-        sim_fail("host %u goes by another record of number %u than others", agent->index,
+        sim_fail("host %u uses another record of number %u than others", agent->index,
                  record->number);
     }
     if (record->complete && !known->complete) {
@@ -256,7 +256,7 @@ void voters_tell(void)
 {
     for (uint32_t i = 0; i < world.agent_count; i++) {
         const struct sim_agent *agent = &world.agents[i];
-        sim_tell("host %u: up %d, number %u on disk, status %d, goes by %u", i, agent->up,
+        sim_tell("host %u: up %d, number %u on disk, status %d, uses %u", i, agent->up,
                  voters_of(agent)->number,
                  agent->up && agent->quorum != NULL ? (int)quorum_voter_status(agent->quorum) : -1,
                  agent->up && agent->quorum != NULL ? quorum_voters(agent->quorum)->number : 0);

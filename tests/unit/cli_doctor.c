@@ -92,7 +92,7 @@ static const struct {
     {"voters=uuu,interrupted_age_ns=60000000000", 1, "session      safe, 4.2 s left, but not all"},
     {"voters=uru,b.rules_differ=1", 2, "config       b: it has other voters or times"},
     {"voters=uuu,voters_number=3,voters_differ=1", 1,
-     "config       [voters] is not what the cell goes by (record 3)"},
+     "config       [voters] differs from the voters of the cell (record 3)"},
     {"voters=uuu,b.version=9.9.0", 1, "version      b: it runs 9.9.0, this agent 9.8.7"},
     {"voters=uuu,version=9.9.0", 1, "version      the agent is 9.9.0, this program 9.8.7"},
     {"voters=uuu,session=1", 2, "session      in jeopardy"},
