@@ -322,7 +322,7 @@ class Hold:
         return text.value.decode("ascii")
 
     def release(self) -> None:
-        """Ends the hold. The lock goes to the one that has waited longest.
+        """Ends the hold. The lock goes to the waiter that has waited longest.
 
         Raises LockLost if the hold had ended before, and NotHeld if it was released before, or if
         another thread is releasing it. In these cases nothing is left to release. (That no

@@ -1,6 +1,7 @@
 /*
- * Which table was full when an agent refused a request with HF_EFULL. A DONE carries it to the
- * library, which makes a sentence of it, and the agent's log has it (docs/LOG.md, `table_full`).
+ * The tables because of which an agent refuses a request with HF_EFULL. A DONE carries the table's
+ * number to the library, which makes a sentence of it, and the agent logs the table's name
+ * (docs/LOG.md, `table_full`).
  */
 #ifndef PROTO_FULL_H
 #define PROTO_FULL_H
