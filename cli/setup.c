@@ -226,7 +226,7 @@ static int choose_name(struct setup *setup, bool asks)
         setup->name, setup->cell.name, setup->certificates);
 }
 
-/* Sets the host that this one is: `self`, or none if that is "-". */
+/* Notes which of the hosts is this host: `self`, or none if self is "-". */
 static int set_own(struct setup *setup, const char *self)
 {
     if (strcmp(self, "-") == 0) {

@@ -246,7 +246,7 @@ struct hf_lock {
     pthread_mutex_t mutex;   /* protects claimed, started, changes of claims, and depth */
     pthread_cond_t unclaimed;
     bool claimed;
-    bool started; /* the claim is that of a pending hf_acquire_start() */
+    bool started; /* a pending hf_acquire_start() has the claim */
     struct acquire_start start;
     uint32_t depth;
 
@@ -439,14 +439,14 @@ int failure_null(const hf_client *client, const char *argument);
 int failure_forked(const hf_client *client);
 /* `what` names the text that should be a lock's name, or the beginning of one. */
 int failure_name(const hf_client *client, int error, const char *what, const char *name);
-/* For an options struct that options_copy() refused. */
+/* Writes the text for an options struct that options_copy() refused. */
 int failure_options(const hf_client *client, const char *type, const void *given,
                     size_t first_size);
-/* For a client that has no connection. */
+/* Writes the text for a client that has no connection. */
 int failure_reach(hf_client *client, int error);
 /* To be called after a failure of a client that is then freed: the text stays, without a client. */
 void failure_forget_client(void);
-/* For a request to the agent: to do `action` with `object`. */
+/* Writes the text for a request to the agent to do `action` with `object`. */
 int failure_ask(hf_client *client, int error, const char *action, const char *object);
 /* Keep and forget which table the agent has called full, for this thread. full_text() makes a text
  * of it; it returns false if the agent has not said which. */
@@ -455,9 +455,9 @@ void full_forget(void);
 bool full_text(char *out, size_t size);
 int failure_mode(const hf_lock *lock, enum hf_mode mode);
 int failure_acquire(hf_lock *lock, int error, int64_t timeout_ns);
-/* For a handle with a pending start. */
+/* Writes the text for a handle with a pending start. */
 int failure_started(const hf_lock *lock);
-/* For a hold that does not count, and for a handle without a hold. */
+/* Write the texts for a hold that does not count, and for a handle without a hold. */
 int failure_lost(hf_lock *lock);
 int failure_unheld(hf_lock *lock);
 

@@ -43,7 +43,7 @@ static void start_list(hf_lock *lock, bool pending)
     *at = lock->start.next;
 }
 
-/* Returns when the pending start has to be looked at, at the latest. */
+/* Returns the latest time at which the pending start has to be looked at. */
 static int64_t start_due_ns(const struct acquire_start *start)
 {
     const struct take *take = &start->take;

@@ -208,7 +208,7 @@ func TestContextEndsWhenTheHoldIsBroken(t *testing.T) {
 
 func TestContextAfterTheLoss(t *testing.T) {
 	client := connect(t)
-	lock(t, client, "other").Context() // from here on events are taken
+	lock(t, client, "other").Context() // from here on the client reads its events
 	hold := lock(t, client, "broken before")
 	command(t, "break", "--now", "broken before")
 	eventually(t, func() bool { return hold.Remaining() == 0 }, "the loss")

@@ -59,8 +59,8 @@ struct message_voters {
     uint8_t act;
     struct message_agent changed;
     uint32_t count;
-    /* must be the last member; ascending names; the voters from index count on may not be
-     * initialised */
+    /* must be the last member; in ascending order of names; the voters from index count on may be
+     * uninitialised */
     struct message_voter of[MESSAGE_VOTERS_MAX];
 };
 
@@ -177,7 +177,7 @@ enum message_change_stage {
     MESSAGE_CHANGE_REFUSED = 1, /* the change does not take place; `reason` says why */
     MESSAGE_CHANGE_LEARNS,      /* the newcomer copies the cell's state */
     MESSAGE_CHANGE_DECIDES,     /* the record is being proposed */
-    MESSAGE_CHANGE_CHOSEN,      /* the record counts, but it is not complete */
+    MESSAGE_CHANGE_CHOSEN,      /* the record is in force, but the change is not complete */
     MESSAGE_CHANGE_COMPLETE,    /* a removed voter may be switched off, and the next change begin */
     MESSAGE_CHANGE_END,
 };
