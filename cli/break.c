@@ -15,8 +15,8 @@
 struct breaking {
     bool json;
     bool now;
-    bool written;  /* the outcome was */
-    bool reported; /* stderr says already what was not done */
+    bool written;  /* the outcome has been written */
+    bool reported; /* stderr already says what was not done */
 };
 
 static void write_hold(const struct hf_party *hold)

@@ -15,7 +15,7 @@
 
 struct child_options {
     char **argv;          /* CMD and its arguments, NULL-terminated */
-    const char *hint;     /* ends the line that CMD could not be executed */
+    const char *hint;     /* the end of the message that CMD could not be executed */
     const sigset_t *mask; /* the signal mask that CMD gets */
     /* if terminal->from_start, CMD's group gets the foreground of this terminal */
     const struct terminal *terminal;

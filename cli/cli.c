@@ -36,7 +36,7 @@ int cli_exit_code(int error)
     }
 }
 
-/* Where failures are written as JSON; NULL: as text, to stderr. */
+/* The stream to which failures are written as JSON; NULL: they are written to stderr, as text. */
 static FILE *json_out;
 
 void cli_fail_as_json(FILE *out)

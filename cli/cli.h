@@ -39,8 +39,8 @@ enum {
  * the command tells the agent about itself. */
 struct cli {
     const char *socket; /* -s; NULL: the library's default */
-    /* With --json, for why cli_connect() fails: NULL, or the function to which it gives the exit
-     * status and the sentence, instead of writing them to stderr. */
+    /* NULL, or a function for --json: if cli_connect() fails, it calls this function with the exit
+     * status and the sentence, instead of writing the sentence to stderr. */
     void (*no_agent)(int status, const char *sentence, void *arg);
     void *no_agent_arg;
     const char *command; /* what others see as this process's command; NULL: its command line */
@@ -67,8 +67,9 @@ int cli_fail(const char *where, const char *what, int error);
 
 /*
  * Like cli_fail(), for the error of the library's call that failed last in this thread: writes the
- * library's sentence about that failure (hf_error_text), which has the name. The command itself may
- * lack memory between two calls, so for HF_ENOMEM this function does what cli_fail() does.
+ * library's sentence about that failure (hf_error_text), which names the lock. With HF_ENOMEM it
+ * does what cli_fail() does, because the command itself may have run out of memory between two
+ * calls of the library.
  */
 int cli_fail_call(const char *where, const char *what, int error);
 

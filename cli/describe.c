@@ -42,7 +42,7 @@ static void describe_waiter(struct json *json, const struct hf_party *waiter)
     json_close_object(json);
 }
 
-/* The words are those of the log's `reason`, as far as it has them (docs/LOG.md, "Reasons"). */
+/* The words are those of `reason` in the log, where the log has a word (docs/LOG.md, "Reasons"). */
 static const char *ending_word(enum hf_ending ending)
 {
     static const char *const words[] = {

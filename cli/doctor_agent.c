@@ -128,7 +128,8 @@ static void look_at_version(struct doctor *doctor)
                   "restart the agent if it was upgraded (no hold is lost within the lease)");
 }
 
-/* Names the profile, because the limits of a small agent are no fault, and what the agent lacks. */
+/* Names the profile, because the low limits of a small agent are not a fault. Also names the parts
+ * that the agent was built without. */
 static void look_at_profile(struct doctor *doctor)
 {
     const struct fact *profile = doctor_fact(doctor, NULL, "profile");

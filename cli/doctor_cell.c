@@ -180,8 +180,8 @@ static bool is_away(const struct doctor *doctor, const struct doctor_voter *vote
     return voter->state == HF_VOTER_DOWN && (age_ns >= 0 ? age_ns : uptime_ns) >= away_ns;
 }
 
-/* Returns whether nothing that the doctor knows of leads back to a majority: too many voters are
- * away for long, or have a store that is refused, and no undo of a rejoin helps. */
+/* Returns whether the doctor knows no way back to a majority: too many voters have been away for
+ * long, or have a store that is refused, and no undo of a rejoin helps. */
 static bool majority_is_gone(const struct doctor *doctor)
 {
     size_t away = 0;
@@ -251,8 +251,8 @@ static void look_at_versions(struct doctor *doctor)
     }
 }
 
-/* Reports a configuration that names other voters than the cell has. The agent uses the
- * cell's record. But if its store is lost, it looks into [voters] first. */
+/* Reports a configuration that names other voters than the cell has. The agent follows the cell's
+ * record, but it begins with [voters] if its store is lost. */
 static void look_at_record(struct doctor *doctor)
 {
     int64_t number = doctor_value(doctor, NULL, "voters_number", 0);
@@ -484,7 +484,8 @@ static void look_at_tls_files(struct doctor *doctor)
                   "restart the agent, because it would not start");
 }
 
-/* Adds the agent's judgement of its certificates. Returns false if it has nothing against them. */
+/* Adds the agent's judgement of its certificates. Returns false if the agent finds no fault in
+ * them. */
 static bool look_at_certificates(struct doctor *doctor)
 {
     static const struct {

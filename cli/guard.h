@@ -33,7 +33,7 @@
 struct guard_options {
     const struct held *held;
     char **argv;           /* CMD */
-    const char *hint;      /* ends the line that CMD could not be executed */
+    const char *hint;      /* the end of the message that CMD could not be executed */
     const sigset_t *mask;  /* the signal mask for CMD, with which holdfast was started */
     int64_t kill_after_ns; /* the longest time from SIGTERM to SIGKILL */
     int64_t lock_delay_ns; /* 0: none */

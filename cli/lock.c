@@ -242,7 +242,7 @@ int command_lock(struct cli *cli, int argc, char **argv)
     char command[COMMAND_SHOWN_SIZE];
     struct held held = {.client = NULL};
 
-    cli_fail_as_json(cli->json ? stderr : NULL); /* stdout is CMD's */
+    cli_fail_as_json(cli->json ? stderr : NULL); /* stdout belongs to CMD */
     int status = lock_arguments_read(cli, argc, argv, &arguments);
 
     cli_fail_as_json(cli->json ? stderr : NULL);

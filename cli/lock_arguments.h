@@ -42,8 +42,8 @@ struct lock_arguments {
     size_t name_count;
     char **command;  /* CMD, NULL-terminated; NULL before lock_arguments_check() */
     bool has_dashes; /* the command line has a `--` */
-    /* Ends the line that CMD could not be executed: which words were taken as names, if these may
-     * have been meant as CMD; else an empty text */
+    /* The end of the message that CMD could not be executed. It names the words that were taken as
+     * names of locks, if these may have been meant as CMD; else it is empty */
     char hint[LOCK_HINT_SIZE];
     char *shell[4]; /* the words of the shell that runs `line`; `command` then points here */
 };

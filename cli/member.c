@@ -93,7 +93,7 @@ struct member_options {
     int64_t wait_ns; /* below 0: not given */
 };
 
-/* Complains of an option that does not belong to the word. Returns the exit status. */
+/* Reports an option that does not belong to the word. Returns the exit status. */
 static int check_options(const struct member_options *options, const char *word)
 {
     if (strcmp(word, "rejoin") != 0 && (options->config != NULL || options->undo || options->yes)) {

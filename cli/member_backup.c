@@ -21,7 +21,7 @@ enum { ASK_AGAIN_MS = 50, PIECE_SIZE = 65536 };
 static const int64_t backup_timeout_ns = 1000000000;
 
 struct progress {
-    struct hf_backup_info info; /* its text is in `text` */
+    struct hf_backup_info info; /* its member `text` points to the array below */
     char text[512];
     bool shown; /* a line about the progress stands on the terminal */
 };
@@ -150,7 +150,7 @@ static int write_file(int copy, const struct hf_backup_info *info, const char *m
                                "%s: found %" PRIu64 " bytes, expected %" PRIu64, made, bytes,
                                info->bytes);
     }
-    /* link() and not rename() keeps a file that somebody made meanwhile */
+    /* link(), unlike rename(), does not replace a file that somebody made meanwhile */
     if (status == 0 && (force ? rename(made, path) : link(made, path)) != 0) {
         status = fail(path, "cannot be made");
     }

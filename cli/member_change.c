@@ -3,8 +3,8 @@
  *
  * The command asks the agent again and again how far the change has come, until it is complete. It
  * keeps nothing: if it is interrupted, the same command on any voter's host goes on with the same
- * change. A change that is made already is no error. A change that has to wait for the one before
- * it is asked for again.
+ * change. If the change is already made, that is no error. If the change has to wait for an earlier
+ * one, the command asks for it again.
  */
 #include "member_change.h"
 
@@ -28,7 +28,7 @@ static const int64_t pause_ns = 100000000;
 struct change_step {
     enum hf_member_act act;
     const char *name;
-    const char *address; /* NULL: of a removal */
+    const char *address; /* NULL for a removal */
 };
 
 /* The voters of the cell, as the agent last showed them. */
@@ -50,7 +50,7 @@ struct changing {
     /* the last answer */
     struct hf_member_info info;
     char subject[NAME_MAX_SIZE];
-    const struct change_step *before; /* the step before, which is made; NULL: none */
+    const struct change_step *before; /* the earlier step, which is complete; NULL: none */
     bool lined;                       /* the progress line on the terminal is not ended */
     enum hf_member_stage shown;
 };
@@ -68,7 +68,7 @@ static void rest(void)
     (void)nanosleep(&time, NULL);
 }
 
-/* ---- what is said ---- */
+/* ---- messages ---- */
 
 static void end_line(struct changing *changing)
 {
@@ -237,7 +237,7 @@ static void say_done(struct changing *changing, const struct change_step *step)
     }
 }
 
-/* ---- what is so ---- */
+/* ---- the present voters ---- */
 
 static void take_status(const struct hf_status *status, void *arg)
 {
@@ -303,7 +303,7 @@ static void take_info(const struct hf_member_info *info, void *arg)
              info->subject != NULL ? info->subject : "");
 }
 
-/* Returns whether it makes sense to ask again later for a change that is refused so. */
+/* Returns whether a change that was refused for this reason may succeed later. */
 static bool may_pass(enum hf_member_reason reason)
 {
     return reason == HF_MEMBER_NOT_VOTING || reason == HF_MEMBER_NUMBER ||
@@ -370,7 +370,8 @@ static int take_step(struct changing *changing, const struct change_step *step)
             return CLI_OK;
         }
         if (error == 0 && changing->info.stage == HF_MEMBER_REFUSED) {
-            /* it may be so by now: by an earlier call of this command, or by another operator */
+            /* an earlier call of this command, or another operator, may have made the change
+             * already */
             status = look(changing);
             if (status != 0 || is_so(changing, step)) {
                 return status != 0 ? status : settle(changing, step);
@@ -446,7 +447,8 @@ static int check_address(const char *where, const char *address)
 }
 
 /* Checks the names before the first step of a change, because the first step of `replace` may
- * remove a voter. Words that are no names of agents: "" and more than 32 bytes, for example. */
+ * remove a voter. An empty word and one of more than 32 bytes, for example, are no names of
+ * agents. */
 static int check_names(const char *where, char *const *names, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -467,10 +469,10 @@ static int check_names(const char *where, char *const *names, size_t count)
     return 0;
 }
 
-/* Checks what only the agent's status shows: a voter that listens nowhere can have no others beside
- * it, all voters have TLS, or none, and each has an address of its own. name: the voter that the
- * address is for. The agent checks the last one again, but the first step of `replace` may remove a
- * voter before. */
+/* Checks three rules by the agent's status. A voter that listens nowhere cannot have other voters
+ * beside it. Either all voters have TLS, or none has. Each voter has an address of its own. name:
+ * the voter that gets the address. The agent checks the last rule, too, but the first step of
+ * `replace` may have removed a voter by then. */
 static int check_cell(const struct changing *changing, const char *where, const char *name,
                       const char *address)
 {
@@ -513,7 +515,7 @@ static size_t plan(const struct changing *changing, char *const *words, struct c
         return 1;
     }
     /* A voter that does not answer goes first: while it is missing, nobody can be added. A voter
-     * that answers goes last, so that the cell has as many voters all the time. */
+     * that answers goes last, so that the cell never has fewer voters than before. */
     size_t old = find(voters, words[1]);
     bool up = old < voters->count && voters->of[old].state == HF_VOTER_UP;
     size_t first = up && voters->count < VOTERS_MAX ? 0 : 1;

@@ -27,9 +27,9 @@ struct nested_options {
 /*
  * Checks which of the locks are held by outer commands. If none is, sets *under to false and
  * returns 0. If all are, and `nested` is set, sets *under to true, makes the environment that of a
- * CMD under these holds (outer_adopt()), and returns 0; but a shared outer hold does only if this
- * command asks for shared locks. In all other cases writes a line to stderr and returns the exit
- * status.
+ * CMD under these holds (outer_adopt()), and returns 0; but a shared outer hold is enough only if
+ * this command asks for shared locks. In all other cases writes a line to stderr and returns the
+ * exit status.
  */
 int nested_check(hf_client *client, struct outer *outer, const struct nested_options *options,
                  bool *under) __attribute__((warn_unused_result));

@@ -17,7 +17,7 @@ struct cursor {
     char **argv;
     int argc;
     int index;
-    char letter; /* the letter of a bundle in whose place a dash is now */
+    char letter; /* the letter of a bundle that a dash replaces for now */
 };
 
 /* Returns the length of the unit in ns, or 0 if there is no such unit. */
@@ -275,8 +275,8 @@ static int first_take(struct cursor *cursor, const struct option_spec *specs, si
     return option_store(cursor, spec, word, value);
 }
 
-/* Reads the word at the cursor: one option, or a bundle. The words are what ps shows of this
- * process, so a bundle is the same again afterwards. */
+/* Reads the word at the cursor: one option, or a bundle. ps shows the words of this process, so
+ * this function restores a bundle at its end. */
 static int option_take(struct cursor *cursor, const struct option_spec *specs, size_t spec_count,
                        const struct option_spec *common)
 {

@@ -98,8 +98,9 @@ void outer_prune(struct outer *outer, hf_client *client)
     int error = 0;
 
     for (size_t index = 0; index < outer->count; index++) {
-        /* An agent that cannot answer about one hold may take as long over each of the others. A
-         * hold of another cell (HF_EINVAL) may count there. */
+        /* If the agent cannot answer about one hold, each further question could take as long, so
+         * this function asks no more. A hold of another cell (HF_EINVAL) is kept, because it may
+         * count in that cell. */
         if (error == 0 || error == HF_ESTALE || error == HF_EINVAL) {
             error = hf_check_sequencer(client, outer_sequencer(&outer->holds[index]));
         }

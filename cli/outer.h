@@ -44,14 +44,14 @@ const char *outer_sequencer(const struct outer_hold *hold);
  * ever where a process that CMD left behind runs `holdfast lock` again. */
 void outer_prune(struct outer *outer, hf_client *client);
 
-/* Sets HOLDFAST_OUTER_LOCK and its like to all of these holds, or unsets them if there are none.
- * Returns 0 or HF_ENOMEM. */
+/* Sets HOLDFAST_OUTER_LOCK, _TOKEN and _SEQUENCER to all of these holds, or unsets them if there
+ * are none. Returns 0 or HF_ENOMEM. */
 int outer_export(const struct outer *outer) __attribute__((warn_unused_result));
 
 /*
  * For a CMD that runs under outer holds of these locks: if the nearest command does not hold all of
- * them, sets HOLDFAST_LOCK and its like to the holds of these locks, and calls outer_export(). The
- * indexes name the hold of each lock. Returns 0 or HF_ENOMEM.
+ * them, sets HOLDFAST_LOCK, _TOKEN and _SEQUENCER to the holds of these locks, and calls
+ * outer_export(). The indexes name the hold of each lock. Returns 0 or HF_ENOMEM.
  */
 int outer_adopt(const struct outer *outer, const size_t *indexes, size_t count)
     __attribute__((warn_unused_result));

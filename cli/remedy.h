@@ -10,11 +10,11 @@
 /* The configuration that the service reads. */
 #define SERVICE_CONFIGURATION "/etc/holdfast/holdfastd.ini"
 
-/* Returns whether the file that the service reads is missing. If this process must not look for it,
- * it counts as there. */
+/* Returns whether the file that the service reads is missing. If this process may not look for it,
+ * the file counts as present. */
 bool configuration_missing(void);
 
-/* Returns what to do if no connection to the agent was had because of that error: a static string
+/* Returns what to do about that error, which prevented a connection to the agent: a static string
  * such as "start it (...)". Returns NULL if there is no advice. */
 const char *remedy_of(int error);
 

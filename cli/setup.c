@@ -192,7 +192,7 @@ static int read_record(struct setup *setup)
     return 0;
 }
 
-/* Asks for the cell's name until it is one. */
+/* Asks for the cell's name until the answer is a valid name. */
 static int ask_name(struct setup *setup)
 {
     char answer[SETUP_LABEL_SIZE + 1];
@@ -207,7 +207,7 @@ static int ask_name(struct setup *setup)
     return status;
 }
 
-/* Sets the cell's name: that of the record, or of the command line, or of a person. */
+/* Sets the cell's name, which comes from the record, the command line or a person's answer. */
 static int choose_name(struct setup *setup, bool asks)
 {
     if (asks && !setup->cell.recorded && setup->name == NULL) {
@@ -226,7 +226,7 @@ static int choose_name(struct setup *setup, bool asks)
         setup->name, setup->cell.name, setup->certificates);
 }
 
-/* Sets the host that this one is: `self`, or none if that is "-". */
+/* Notes which of the hosts is this host: `self`, or none if self is "-". */
 static int set_own(struct setup *setup, const char *self)
 {
     if (strcmp(self, "-") == 0) {
@@ -267,7 +267,7 @@ static int choose_own(struct setup *setup, bool asks)
         return ask_own(setup);
     }
     if (setup->own != NULL || setup->cell.recorded) {
-        return 0; /* an added host is usually another one */
+        return 0; /* an added host is usually not this host */
     }
     return cli_usage_error("setup", "no host has this host's name or address: expected --self "
                                     "NAME, or --self - if this host is none of them");
@@ -344,7 +344,8 @@ static int confirm(const struct setup *setup)
     return cli_usage_error("setup", "%s", nothing_written);
 }
 
-/* Fills in the cell from its record and the hosts of the command line, or of a person. */
+/* Fills in the cell from its record, and from the hosts on the command line or in a person's
+ * answer. */
 static int read_hosts(struct setup *setup)
 {
     setup->cell = (struct setup_cell){.host_count = 0};
@@ -358,7 +359,7 @@ static int read_hosts(struct setup *setup)
 
 static int run_cell(struct setup *setup, bool asks)
 {
-    int status = asks ? 0 : read_hosts(setup); /* ask_hosts() has read the hosts of a person */
+    int status = asks ? 0 : read_hosts(setup); /* if it asks, ask_hosts() has read the hosts */
 
     status = status != 0 ? status : choose_name(setup, asks);
     status = status != 0 ? status : choose_users(setup);

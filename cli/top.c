@@ -116,7 +116,7 @@ static int batch_run(const struct top_settings *settings, bool json)
         return CLI_OK;
     }
     if (error == 0 && news.error != 0 && json) {
-        return cli_exit_code(news.error); /* the last object says it */
+        return cli_exit_code(news.error); /* the last object has the error */
     }
     error = error != 0 ? error : news.error;
     return error != 0 ? cli_fail("top", "asking the agent", error) : CLI_OK;

@@ -4,16 +4,16 @@
  * which the agent does not know.
  *
  * A command finds its outer ones among its ancestors: those of its ancestors that are `holdfast`,
- * as far as /proc shows them. This is so only on the host of `top`, and not across PID namespaces.
- * If /proc does not show a process, the circle is not found.
+ * as far as /proc shows them. That works only on the host of `top`, and not across PID namespaces.
+ * If /proc does not show one of the processes, `top` does not find the circle.
  */
 #ifndef HOLDFAST_CLI_TOP_NESTED_H
 #define HOLDFAST_CLI_TOP_NESTED_H
 
 #include "top_reading.h"
 
-/* Adds such waits to the reading, which then also counts the time of this call. It looks at a
- * bounded number of waiters. Without memory it adds fewer. */
+/* Adds such waits to the reading, and adds the time of this call to the reading's duration. It
+ * looks at a bounded number of waiters. Without memory it adds fewer. */
 void top_nested_find(struct top_reading *reading);
 
 #endif

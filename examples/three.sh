@@ -4,8 +4,8 @@
 # three_take_turns LOCK LEADS COMMAND: starts `COMMAND NAME JOURNAL` three times. Each process waits
 # for the lock LOCK. While it has the lock, it writes lines "TOKEN NAME" into the journal. The first
 # process that has the lock is killed, the hold of the second one is broken by an administrator, the
-# third one is asked to end. Each time another process must have it, and no line of the journal may
-# have a lower token than the line before it. LEADS is the verb for what the process does then.
+# third one is asked to end. Each time another process must get the lock, and no line of the journal
+# may have a lower token than the line before it. LEADS is the verb for what the process does then.
 three_take_turns() {
     journal="$work/journal"
     touch "$journal"

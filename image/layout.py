@@ -7,8 +7,8 @@ FOLDER is made: oci-layout, index.json, and below blobs/sha256 one layer, its co
 manifest. FOLDER.tar has the same files, in the form that the tools of container runtimes load.
 
 The packages are unpacked, not installed: no maintainer script runs, so this needs neither root nor
-a container. A container does not need what such scripts do for a service (its user, its folders),
-or it stands in OWN and FOLDERS below. The image has no package manager. It lists its packages in
+a container. Such scripts make a service's user and folders. Where a container needs these, OWN and
+FOLDERS below have them. The image has no package manager. It lists its packages in
 /var/lib/dpkg/status.d, one file for each, where scanners look for them.
 
 The same packages, version and epoch give the same bytes: the order of files, their times (none
@@ -29,8 +29,8 @@ import sys
 import tarfile
 from datetime import datetime, timezone
 
-# What a container does not need: manuals, completion, what only systemd or an installation reads.
-# Licences stay.
+# Files that a container does not need: manuals, completion, and files that only systemd or an
+# installation reads. Licences stay.
 LEFT_OUT = (
     "etc/apparmor.d", "usr/lib/systemd", "usr/lib/sysusers.d", "usr/lib/tmpfiles.d",
     "usr/share/bash-completion", "usr/share/bug", "usr/share/fish", "usr/share/info",
@@ -74,7 +74,7 @@ def output_of(*command):
 
 
 def fields(package):
-    """The fields of a package's control file that fit on one line, as it writes them."""
+    """The fields of a package's control file that fit on one line, as the file has them."""
     found = {}
     for line in output_of("dpkg-deb", "-f", package).decode().splitlines():
         if line and not line[0].isspace():
@@ -122,7 +122,7 @@ class Tree:
                 self.put(path, tarfile.DIRTYPE, 0o755)
 
     def take(self, package):
-        """Adds the files of a package. A file that another package has too must be a folder."""
+        """Adds the files of a package. Only a folder may be in two packages."""
         stream = io.BytesIO(output_of("dpkg-deb", "--fsys-tarfile", package))
         with tarfile.open(fileobj=stream) as archive:
             for member in archive:
@@ -158,7 +158,7 @@ class Tree:
         return f"{found['Package']} {found['Version']}"
 
     def finish(self):
-        """Adds what no package has."""
+        """Adds the folders and files that no package has."""
         for folder in MERGED:
             if "usr/" + folder in self.files:
                 self.put(folder, tarfile.SYMTYPE, 0o777, target="usr/" + folder)

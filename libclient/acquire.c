@@ -114,7 +114,7 @@ static void claim_end(hf_lock *lock)
  * if another thread has the claim. */
 static int claim_once(hf_lock *lock)
 {
-    if (lock->started) { /* the claim is that of a pending hf_acquire_start() */
+    if (lock->started) { /* a pending hf_acquire_start() has the claim */
         return HF_EBUSY;
     }
     /* If the handle holds and is not reentrant, already() has the result. Otherwise the thread
@@ -369,7 +369,7 @@ static enum hfi_outcome take_wait(struct take *take)
     request.trying = take->limit->try_only;
     if (take->limit->polled) {
         request.polled = true;
-        request.barging = false; /* bargers sleep where no process rings for them */
+        request.barging = false; /* no process notifies the agent for a barging waiter */
         limit.rung = &take->rung;
     } else if (take->limit->try_only) {
         limit.deadline_ns = sooner(limit.deadline_ns, boottime_ns() + SLICE_NS);
@@ -431,8 +431,8 @@ static int take_anew(struct take *take)
 }
 
 /* Makes one step of a take. Returns 0 if the take has the lock, 1 if it must go on at once,
- * TAKE_GOES_ON if a polled take must go on later, or an error. *outcome is the outcome of the step
- * before when the call begins, and of this step when it returns. */
+ * TAKE_GOES_ON if a polled take must go on later, or an error. When the call begins, *outcome is
+ * the outcome of the previous step; when it returns, that of this step. */
 static int take_step(struct take *take, enum hfi_outcome *outcome)
 {
     bool try_only = take->limit->try_only;
@@ -497,7 +497,7 @@ static int take_over_time(const struct take *take)
 
 int take_run(struct take *take)
 {
-    /* of the last step; HELD: the next step is take_try() */
+    /* the outcome of the last step; HELD: the next step is take_try() */
     enum hfi_outcome outcome = take->ticket != 0 ? HFI_POLLED : HFI_HELD;
     int result = 1;
     bool first = true;

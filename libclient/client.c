@@ -220,7 +220,7 @@ static bool same_clock(hf_client *client, uint64_t agents_ns, int64_t now_ns)
     return apart_ns == 0;
 }
 
-/* Keeps why the agent has no room for this connection. */
+/* Keeps the reason why the agent has no room for this connection. */
 static void refusal_keep(hf_client *client, const struct hfi_frame *reason)
 {
     char full[FULL_TEXT_MAX];
@@ -487,7 +487,7 @@ int client_ask(hf_client *client, struct hfi_frame *frame, enum hfi_frame_kind e
             error = error == 0 && boottime_ns() > deadline_ns ? HF_ENOAGENT : error;
             continue;
         }
-        if (frame->kind != HFI_FRAME_BACKUP) { /* the only request whose answer brings one */
+        if (frame->kind != HFI_FRAME_BACKUP) { /* only a BACKUP's caller takes a descriptor */
             answer_close_fd(answer);
         }
         if (answer->frame.request != frame->request) {
@@ -615,7 +615,7 @@ static void why_write(const struct hf_options *options, const char *text)
     }
 }
 
-/* Fails before the first attempt to connect. */
+/* Reports a failure from before the first attempt to connect. */
 static int refuse(const struct hf_options *options, int error, const char *text)
 {
     why_write(options, text);

@@ -246,7 +246,7 @@ struct hf_lock {
     pthread_mutex_t mutex;   /* protects claimed, started, changes of claims, and depth */
     pthread_cond_t unclaimed;
     bool claimed;
-    bool started; /* the claim is that of a pending hf_acquire_start() */
+    bool started; /* a pending hf_acquire_start() has the claim */
     struct acquire_start start;
     uint32_t depth;
 
@@ -302,7 +302,7 @@ struct events {
     int wake_fd; /* an eventfd, readable while an event is queued or `look` is set */
     int64_t armed_ns;
     bool look;             /* the holds must be looked at */
-    uint32_t queued_count; /* queued GRANTED and FAILED */
+    uint32_t queued_count; /* queued HF_EVENT_GRANTED and HF_EVENT_FAILED */
     uint32_t start_count;  /* handles with a pending start */
     bool starts_due;       /* the pending starts must be looked at */
     struct changed_ring changed;
@@ -439,14 +439,14 @@ int failure_null(const hf_client *client, const char *argument);
 int failure_forked(const hf_client *client);
 /* `what` names the text that should be a lock's name, or the beginning of one. */
 int failure_name(const hf_client *client, int error, const char *what, const char *name);
-/* For an options struct that options_copy() refused. */
+/* Writes the text for an options struct that options_copy() refused. */
 int failure_options(const hf_client *client, const char *type, const void *given,
                     size_t first_size);
-/* For a client that has no connection. */
+/* Writes the text for a client that has no connection. */
 int failure_reach(hf_client *client, int error);
 /* To be called after a failure of a client that is then freed: the text stays, without a client. */
 void failure_forget_client(void);
-/* For a request to the agent: to do `action` with `object`. */
+/* Writes the text for a request to the agent to do `action` with `object`. */
 int failure_ask(hf_client *client, int error, const char *action, const char *object);
 /* Keep and forget which table the agent has called full, for this thread. full_text() makes a text
  * of it; it returns false if the agent has not said which. */
@@ -455,14 +455,14 @@ void full_forget(void);
 bool full_text(char *out, size_t size);
 int failure_mode(const hf_lock *lock, enum hf_mode mode);
 int failure_acquire(hf_lock *lock, int error, int64_t timeout_ns);
-/* For a handle with a pending start. */
+/* Writes the text for a handle with a pending start. */
 int failure_started(const hf_lock *lock);
-/* For a hold that does not count, and for a handle without a hold. */
+/* Write the texts for a hold that does not count, and for a handle without a hold. */
 int failure_lost(hf_lock *lock);
 int failure_unheld(hf_lock *lock);
 
-/* Keep the cause of a failed connection; forget it when a connection is up; copy it, if it is the
- * cause of that error. */
+/* trouble_set() keeps the cause of a failed connection. trouble_clear() forgets it, when a
+ * connection is up. trouble_read() copies it, if it is the cause of that error. */
 void trouble_set(hf_client *client, int error, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void trouble_clear(hf_client *client);
@@ -825,7 +825,7 @@ void start_drop(hf_lock *lock);
 
 /* ---- events.c ---- */
 
-/* Switches the events on at the first call; failure_events() is for its failure. */
+/* Switches the events on at the first call. failure_events() writes the text of its failure. */
 int events_enable(hf_client *client) HFI_MUST_USE;
 int failure_events(const hf_client *client, int error);
 
@@ -835,8 +835,8 @@ int failure_events(const hf_client *client, int error);
 void events_granted(hf_lock *lock, uint64_t number, uint64_t token);
 /* Queues HF_EVENT_FAILED. */
 void events_failed(hf_lock *lock, int error);
-/* To be called when a start is pending and has to be looked at, at the latest, at due_ns; 0: when
- * the start has ended. */
+/* To be called when a pending start has to be looked at by due_ns, and with 0 when the start has
+ * ended. */
 void events_start(hf_lock *lock, int64_t due_ns);
 /* To be called when a hold may end at deadline_ns. The descriptor of events becomes readable at
  * that time, and hf_next_event() then looks at all holds. */

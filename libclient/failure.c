@@ -6,7 +6,7 @@
  * call that succeeds writes nothing: the fast path does not come here.
  *
  * A program that tries again and again fails often. So a failed acquire only notes what the text
- * needs (failure_acquire()), and hf_error_text() makes the text of it.
+ * needs (failure_acquire()), and hf_error_text() makes the text from that.
  *
  * A failure of the connection is found far below the call that returns it, perhaps by another
  * thread. trouble_set() keeps its cause in the client, and failure_ask() puts the cause into the
@@ -19,13 +19,13 @@
 #include <stdio.h>
 #include <string.h>
 
-/* enough for a lock's name, a socket's path and the cause of a trouble together */
+/* enough for a lock's name, a socket's path and the cause of a failed connection together */
 enum { FAILURE_TEXT_MAX = 1024 };
 
 struct last_failure {
     const hf_client *client; /* NULL: the call had no client */
-    int64_t client_made_ns;  /* tells this client from a later one at the same address */
-    int acquire_error;       /* the text is still to be made of these four members; 0: it is made */
+    int64_t client_made_ns;  /* distinguishes this client from a later one at the same address */
+    int acquire_error;       /* 0: the text is made; else it must be made from these four members */
     int64_t timeout_ns;
     uint64_t token;
     char name[HFI_NAME_MAX + 1];
@@ -285,7 +285,7 @@ int failure_started(const hf_lock *lock)
                    lock->name);
 }
 
-/* Makes the text that failure_acquire() left to be made. */
+/* Makes the text from the values that failure_acquire() noted. */
 static void acquire_text(void)
 {
     switch (last.acquire_error) {

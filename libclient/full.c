@@ -1,9 +1,9 @@
 /*
- * The sentence about a full table, of which an agent has refused a request with HF_EFULL: what is
- * full, how much it has room for, which process has most of it, and what helps.
+ * The sentence about a full table, because of which an agent has refused a request with HF_EFULL.
+ * It says what is full, how much it has room for, which process has most of it, and what helps.
  *
  * The answer that refuses a request arrives in the thread that asked, and the call that fails
- * returns in that thread, so the note of the last such answer is the thread's own.
+ * returns in that thread. So each thread has its own note of the last such answer.
  */
 #include "client.h"
 
@@ -11,7 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Of a table that has a key in [limits]: "the agent has no NOUN left: ...". */
+/* The words for one table. With a key in [limits], the sentence is "the agent has no NOUN left:
+ * ...". */
 struct table_text {
     const char *noun; /* with the size: "all 512 NOUN are in use" */
     const char *key;  /* in [limits]; NULL: none, and `advice` says what helps */

@@ -91,7 +91,7 @@ static void page_parties(struct page *page, struct hfi_listed_cursor *cursor,
     info->waiters = page->lists + info->holder_count;
 }
 
-/* Decodes behind whom the lock is closed, after its parties. */
+/* Decodes the hold for which the lock is closed. It follows the lock's parties. */
 static void page_behind(struct page *page, struct hfi_listed_cursor *cursor,
                         struct hf_lock_info *info)
 {
@@ -390,7 +390,7 @@ HFI_PUBLIC int hf_facts(hf_client *client, hf_fact_fn *fn, void *arg)
     return error;
 }
 
-/* Calls fn with the outcome of the break. The page has room for as many parties. */
+/* Calls fn with the outcome of the break. A page has room for all holds and texts of a BROKEN. */
 static void page_report_break(struct page *page, const char *name, const struct hfi_frame *frame,
                               struct hfi_listed_cursor *cursor, hf_break_fn *fn, void *arg)
 {

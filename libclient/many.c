@@ -58,7 +58,8 @@ static int sorted_take(const struct sorted_lock *sorted, size_t count, enum hf_m
     if (taken == count) {
         error = failure_lost(lost);
     } else if (error == HF_ETIMEDOUT) {
-        /* again, with the caller's timeout: the lock got only what the others had left of it */
+        /* writes the text again, with the caller's timeout: this acquire got only the part of it
+         * that was left */
         error = failure_acquire(sorted[taken].lock, error, timeout_ns);
     }
     while (taken > 0) {

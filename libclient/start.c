@@ -3,16 +3,17 @@
  *
  * A start is a polled take (acquire.c). It keeps the claim of its handle until it ends, so no other
  * thread takes or waits for the lock with this handle meanwhile. Its place in the queue says that
- * no thread sleeps. A process that hands it the lock rings for the agent, and the agent sends a
- * POKE, which makes the descriptor of events readable. hf_next_event() then makes a step of each
- * pending start. So the start has the same rules of order, lease and death as a thread that waits.
+ * no thread sleeps. A process that hands the start the lock notifies the agent (hfi_ring()), and
+ * the agent sends a POKE, which makes the descriptor of events readable. hf_next_event() then makes
+ * a step of each pending start. So the start has the same rules of order, lease and death as a
+ * thread that waits.
  *
  * A start on a free lock ends within hf_acquire_start(). Its handle holds from then on, before the
  * program reads the event. If the program ends the hold before, the event is dropped: an event must
  * not be about a hold that is gone.
  *
- * A timer of the client brings the next step where no process rings: at the time-out, for a try,
- * while the lease is over, and while no agent answers.
+ * A timer of the client brings the next step where no process notifies the agent: at the time-out,
+ * for a try, while the lease is over, and while no agent answers.
  */
 #include "client.h"
 
@@ -42,7 +43,7 @@ static void start_list(hf_lock *lock, bool pending)
     *at = lock->start.next;
 }
 
-/* Returns when the pending start has to be looked at, at the latest. */
+/* Returns the latest time at which the pending start has to be looked at. */
 static int64_t start_due_ns(const struct acquire_start *start)
 {
     const struct take *take = &start->take;
@@ -53,8 +54,8 @@ static int64_t start_due_ns(const struct acquire_start *start)
     }
     /* acquire: pairs with the releases in client.c and socket.c */
     bool down = atomic_load_explicit(&take->lock->client->down, memory_order_acquire);
-    /* The lease may be in force again. Processes that rang meanwhile rang for nothing, because the
-     * step did not look at the lock. */
+    /* The lease may be in force again. A process that notified the agent meanwhile did so in vain,
+     * because the step did not look at the lock. */
     if (down || take->ticket == 0 || take->binding == NULL || take->lapsed) {
         due_ns = sooner(due_ns, now_ns + LAPSED_STEP_NS);
     }

@@ -2,9 +2,9 @@
  * hf_why(): why the program does not have a lock, or why it lost the lock.
  *
  * For a lock that the program does not have, the answers to SHOW and STATUS contain all that the
- * agent knows: SHOW has the holders, the waiters, the lock-delay and behind whom it keeps the lock
- * closed, STATUS has the session and the voters. For a lock that it lost, ended.c finds out why the
- * hold ended. Only this file chooses the reason and writes its text, so that the command and every
+ * agent knows: SHOW has the holders, the waiters, the lock-delay and the ended hold that caused it,
+ * STATUS has the session and the voters. For a lock that it lost, ended.c finds out why the hold
+ * ended. Only this file chooses the reason and writes its text, so that the command and every
  * program give the same reason for the same case.
  */
 #include "holdfast/admin.h"
@@ -103,8 +103,8 @@ static void note_holder(struct inquiry *inquiry, const struct hf_party *holder)
     copy_text(reason->command, sizeof(reason->command), holder->command);
 }
 
-/* Notes behind whom the lock is closed. behind: NULL if the agent knows nothing about it, or is of
- * an earlier release. */
+/* Notes the ended hold for which the lock is closed. behind: NULL if the agent knows nothing about
+ * it, or is of an earlier release. */
 static void note_closed(struct inquiry *inquiry, const struct hf_behind *behind)
 {
     struct hf_reason *reason = &inquiry->reason;
@@ -239,9 +239,9 @@ static void say_breaker(struct inquiry *inquiry, const char *agent, int64_t uid)
     }
 }
 
-/* For a lock of which the agent does not know how its last hold ended, because the agent was
- * restarted since: takes that from the region, if the word is closed and the region has a note of
- * the end. Any process of the namespace may have written the note. */
+/* Takes from the region how the last hold ended, if the word is closed and the region has a note of
+ * the end. To be called if the agent does not know the end, because it was restarted since. Any
+ * process of the namespace may have written the note. */
 static void read_closing(struct inquiry *inquiry)
 {
     const struct binding *binding = atomic_load(&inquiry->lock->binding);
@@ -259,7 +259,7 @@ static void read_closing(struct inquiry *inquiry)
     }
 }
 
-/* Appends how the hold ended behind which a lock-delay keeps the lock closed. */
+/* Appends how the hold ended for which a lock-delay keeps the lock closed. */
 static void say_ending(struct inquiry *inquiry)
 {
     const struct hf_reason *reason = &inquiry->reason;
@@ -292,7 +292,8 @@ static void say_ending(struct inquiry *inquiry)
     }
 }
 
-/* Appends behind whom a lock-delay keeps the lock closed, and how that hold ended. */
+/* Appends whose hold it was for which a lock-delay keeps the lock closed, and how that hold
+ * ended. */
 static void say_closing(struct inquiry *inquiry)
 {
     const struct hf_reason *reason = &inquiry->reason;

@@ -162,7 +162,7 @@ static const struct hfi_field last_fields[] = {
 struct body_table {
     const struct hfi_field *fields;
     uint32_t count;
-    /* the number of elements of the body, with the kind and the arrays, but not further ones */
+    /* the number of elements of the body, with the kind and the arrays, without further fields */
     uint32_t elements;
 };
 
@@ -343,7 +343,7 @@ static bool read_last(struct hfi_reader *reader, struct gossip_last *out)
     return true;
 }
 
-/* Reads the elements after those of the kind's beginning. */
+/* Reads the further fields, which follow those that read_beginning() has read. */
 static bool read_further(struct hfi_reader *reader, uint32_t further, struct gossip_item *out)
 {
     if (out->kind == GOSSIP_LOCK && further > 0) {
@@ -353,7 +353,7 @@ static bool read_further(struct hfi_reader *reader, uint32_t further, struct gos
     return hfi_skip_items(reader, further);
 }
 
-/* Reads the kind and its fields, without further ones. */
+/* Reads the kind and its own fields, without further fields. */
 static bool read_beginning(struct hfi_reader *reader, uint32_t elements, struct gossip_item *out)
 {
     struct body_fields fields;
@@ -409,7 +409,8 @@ static struct hfi_reader body_reader(const void *bytes, size_t size)
         .at = bytes, .end = (const unsigned char *)bytes + size, .party_index = UINT32_MAX};
 }
 
-/* Returns how many elements the body has, or 0 if it has too many, or does not consist of them. */
+/* Returns how many elements the body has, or 0 if it has too many or is not a row of whole
+ * elements. */
 static uint32_t body_elements(const void *bytes, size_t size)
 {
     struct hfi_reader reader = body_reader(bytes, size);

@@ -120,9 +120,10 @@ static bool in_force(const struct hfi_region *region, uint64_t lease, int64_t no
 }
 
 /*
- * A polled waiter looks at the lock only while the lease is in force. Otherwise its look ends
- * without the lock, but rings: it serves polled readers before it, or leaves a watched word. Then
- * the agent pokes the client, which looks again at once, and so on until the lease is renewed.
+ * A polled waiter looks at the lock only while the lease is in force. Otherwise the look would end
+ * without the lock, but could notify the agent: it serves polled readers ahead of the waiter, or
+ * changes a watched word. Then the agent would poke the client, which would look again at once, and
+ * so on until the lease is renewed.
  */
 static bool lease_is_in_force(const struct hfi_actor *actor)
 {
@@ -233,8 +234,9 @@ static enum hfi_outcome drain(const struct hfi_actor *actor, const struct hfi_re
 
 /*
  * Clears the wait cell of a waiter that holds. Returns false if the agent has taken the place of a
- * polled waiter away: an unread hold whose limit is over, or that was broken, ends with its place,
- * so that the lock is not handed to the same waiter again.
+ * polled waiter away. That happens if the limit of its hold is over, or the hold was broken, before
+ * the program has noticed the hold. The hold ends together with the place, so that the lock is not
+ * handed to the same waiter again.
  */
 static bool place_clear(const struct hfi_actor *actor, const struct hfi_request *request,
                         uint64_t *place)
@@ -594,7 +596,7 @@ enum hfi_outcome hfi_upgrade(const struct hfi_actor *actor, const struct hfi_req
         return outcome;
     }
     /* seq_cst: after the change of the cell, as in hfi_free_shared(). The agent sets the bit before
-     * it looks at the cell, so it sees the cell cleared, or is rung for. */
+     * it looks at the cell, so it sees the cell cleared, or this process rings. */
     if (atomic_load(word_of(actor, request->slot)) & HFI_W_WATCHED) {
         hfi_ring(actor, request->slot);
     }

@@ -237,9 +237,10 @@ static bool raise_admit(const struct hfi_actor *actor, uint32_t slot, uint32_t t
  * Admits the readers at the head of the queue, and wakes them. Returns false if there are none. It
  * admits no reader behind the first writer. It also admits no ticket that was drawn after the
  * search for that writer began, because the search may miss a writer that joins meanwhile. A reader
- * with such a ticket finds the word free and serves the queue itself. It rings for a polled reader.
- * The agent looks for polled waiters whenever it looks at a lock, so it rings only for readers that
- * were not admitted before; otherwise it would ring for ever for a process that does nothing.
+ * with such a ticket finds the word free and serves the queue itself. A process that admits a
+ * polled reader notifies the agent (hfi_ring()). If the agent itself admits it, the agent does so
+ * only when it has raised slot.admit. The agent looks for polled waiters whenever it looks at a
+ * lock, so otherwise it would notify itself for ever for a process that does nothing.
  */
 static bool admit_readers(const struct hfi_actor *actor, uint32_t slot)
 {

@@ -6,8 +6,8 @@
  *   owners = [label...]
  *   holds  = [[pid, uid, held_ms, token, shared, command]...]
  *
- * -1 means that a number is not known, and an empty command that it is not known. The writer cuts
- * and cleans a command like those of LISTED, because other processes choose them.
+ * A number that is not known is -1, and a command that is not known is empty. The writer cuts and
+ * cleans a command like those of LISTED, because other processes choose them.
  *
  *   record = [cell_id, cell_id, recoveries, number, next_ballot_id, complete, act, changed,
  *             voters], or []
@@ -113,7 +113,7 @@ static bool read_voter(struct hfi_reader *reader, struct message_voter *voter)
     struct hfi_item head = hfi_read_item(reader);
     uint64_t id;
 
-    memset(voter, 0, sizeof *voter); /* the padding, too */
+    memset(voter, 0, sizeof *voter); /* zeroes the padding, too */
     if (head.type != HFI_ITEM_ARRAY || head.value != VOTER_ELEMENTS ||
         !wire_read_agent(reader, false, &voter->name) ||
         !read_up_to(reader, UINT64_MAX, &voter->store_id[0]) ||
@@ -225,7 +225,7 @@ static bool read_hold(struct hfi_reader *reader, struct message_hold *hold)
     struct hfi_item head = hfi_read_item(reader);
     struct hfi_item shared;
 
-    memset(hold, 0, sizeof *hold); /* the padding, too */
+    memset(hold, 0, sizeof *hold); /* zeroes the padding, too */
     if (head.type != HFI_ITEM_ARRAY || head.value != HOLD_ELEMENTS ||
         !read_known(reader, INT32_MAX, &hold->pid) || !read_known(reader, UINT32_MAX, &hold->uid) ||
         !read_known(reader, INT64_MAX, &hold->held_ms) || !read_token(reader, &hold->token)) {

@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// A guard against hanging, and no limit on how soon anything comes.
+// A guard against hanging. It does not limit how soon anything has to happen.
 const guard = 60 * time.Second
 
 // The processes that the tests start end with the thread that started them. So that is the main
@@ -46,7 +46,7 @@ func start(command *exec.Cmd) error {
 	return <-result
 }
 
-// An agent is an agent in a new folder.
+// An agent is a running agent with a new folder of its own.
 type agent struct {
 	folder, socket string
 	command        *exec.Cmd
@@ -72,8 +72,8 @@ func (a *agent) start() error {
 	if err := start(a.command); err != nil {
 		return err
 	}
-	// As in the agent's systemd unit, so that other work on a busy machine does not cost a lease.
-	// Without the right to do so, the agent runs with the test's priority.
+	// The agent gets the priority that its systemd unit gives it, so that no lease is lost on a busy
+	// machine. Without the right to do so, the agent runs with the test's priority.
 	_ = syscall.Setpriority(syscall.PRIO_PROCESS, a.command.Process.Pid, -10)
 	client, err := Connect(context.Background(), Socket(a.socket), ConnectTimeout(guard))
 	if err != nil {

@@ -35,7 +35,7 @@ type Client struct {
 	pointer *C.hf_client
 	gone    chan struct{} // closed at the end of Close
 
-	mutex   sync.Mutex // for all below
+	mutex   sync.Mutex // protects all members below
 	closed  bool
 	calls   int                  // how many calls of the library run, or are about to
 	waiting map[*handle]struct{} // handles with an acquire
@@ -49,10 +49,10 @@ type Client struct {
 type handle struct {
 	lock *C.hf_lock
 	key  handleKey
-	asks int // how many calls of hf_why use it, also while it is idle; for Client.mutex
+	asks int // how many calls of hf_why use it, also while it is idle; protected by Client.mutex
 }
 
-// The handles of equal keys may take each other's place.
+// Handles with equal keys are interchangeable.
 type handleKey struct {
 	name      string
 	barging   bool
@@ -174,7 +174,7 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// watchedAny takes one of the watched holds out.
+// watchedAny removes one of the watched holds, and returns it.
 func (c *Client) watchedAny() *Hold {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()

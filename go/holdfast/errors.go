@@ -52,7 +52,7 @@ var (
 type Error struct {
 	What   string  // what the call was about, such as `lock "nightly-report"`
 	Code   Code    // the library's code
-	Reason *Reason // why the lock was not to be had, or why the hold ended; nil: not known
+	Reason *Reason // why the lock was not available, or why the hold ended; nil: not known
 	err    error   // the context's error that ended the wait, if one did
 	text   string  // if not empty: takes the place of the code's text
 }
@@ -78,7 +78,7 @@ func (e *Error) Unwrap() error {
 	return e.err
 }
 
-// A ReasonKind says why a lock is not to be had, or why a hold ended. A later version of the
+// A ReasonKind says why a lock is not available, or why a hold ended. A later version of the
 // library may have more kinds.
 type ReasonKind int
 
@@ -100,7 +100,7 @@ const (
 	WhyEnded       ReasonKind = C.HF_WHY_ENDED        // ended, and the reason is not known
 )
 
-// A Reason says why a lock is not to be had, or why a hold ended. A number or a duration that is
+// A Reason says why a lock is not available, or why a hold ended. A number or a duration that is
 // not known is -1, and a text that is not known is empty.
 type Reason struct {
 	Kind    ReasonKind

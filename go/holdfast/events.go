@@ -24,7 +24,7 @@ import (
 // a thread of its own, because the descriptor belongs to the library, and the Go runtime's poller
 // wants to own what it polls.
 type events struct {
-	stop    *os.File // the write end of a pipe: its closing ends the goroutine
+	stop    *os.File // the write end of a pipe: closing it ends the goroutine
 	stopped chan struct{}
 }
 
@@ -36,7 +36,7 @@ func (c *Client) eventsStart() error {
 	if running {
 		return nil
 	}
-	fd := C.hf_event_fd(c.pointer) // asks the agent, so not with the mutex
+	fd := C.hf_event_fd(c.pointer) // this call asks the agent, so the mutex must not be locked
 	if fd < 0 {
 		return fail(fd, "events")
 	}

@@ -20,11 +20,11 @@ type Hold struct {
 	token  uint64
 	parent context.Context
 
-	mutex  sync.RWMutex // only Unlock locks it for writing; calls that use the handle, for reading
+	mutex  sync.RWMutex // Unlock locks it for writing, calls that use the handle for reading
 	handle *handle      // nil: the hold was unlocked
 	shared atomic.Bool
 
-	contextMutex sync.Mutex // for the next two
+	contextMutex sync.Mutex // protects the next two members
 	ctx          context.Context
 	endContext   func(error)
 }
@@ -165,12 +165,12 @@ func (h *Hold) Unlock() error {
 	return fail(code, h.what)
 }
 
-// Remaining returns for how long from now the hold still counts, without the lease's next renewal.
-// 0: it does not count; it was unlocked or lost, or the agent was away for too long. Remaining
-// reads the clock, and waits for nothing.
+// Remaining returns for how long from now the hold still counts if its lease is not renewed. 0: it
+// does not count, because it was unlocked or lost, or the agent was away for too long. Remaining
+// reads the clock, and does not wait.
 func (h *Hold) Remaining() time.Duration {
 	var remaining time.Duration
-	// the error says that there is no hold, as 0 does
+	// an error means that there is no hold, and so does the result 0
 	_ = h.use(func(lock *C.hf_lock) C.int {
 		remaining = time.Duration(C.hf_remaining_ns(lock))
 		return 0

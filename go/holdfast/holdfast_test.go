@@ -15,7 +15,7 @@ import (
 
 func TestGoroutinesExcludeEachOther(t *testing.T) {
 	client := connect(t)
-	var inside, worst, done int // the lock alone protects them
+	var inside, worst, done int // only the lock protects them
 	var tokens []uint64
 	var group sync.WaitGroup
 	for i := 0; i < 8; i++ {
@@ -208,11 +208,11 @@ func TestContextEndsWhenTheHoldIsBroken(t *testing.T) {
 
 func TestContextAfterTheLoss(t *testing.T) {
 	client := connect(t)
-	lock(t, client, "other").Context() // from here on events are taken
+	lock(t, client, "other").Context() // from here on the client reads its events
 	hold := lock(t, client, "broken before")
 	command(t, "break", "--now", "broken before")
 	eventually(t, func() bool { return hold.Remaining() == 0 }, "the loss")
-	time.Sleep(50 * time.Millisecond) // the event of the loss is over
+	time.Sleep(50 * time.Millisecond) // the event of the loss has been read by now
 	isError(t, ended(t, hold.Context()), ErrLost)
 	isError(t, hold.Unlock(), ErrLost)
 }
@@ -232,7 +232,7 @@ func TestContextOfTheNextHold(t *testing.T) {
 		}
 		second := lock(t, client, "next")
 		ctx := second.Context()
-		client.eventLost(second.handle.lock) // as an event about the first hold that comes late
+		client.eventLost(second.handle.lock) // as if a late event about the first hold arrived
 		if ctx.Err() != nil {
 			t.Fatal(Cause(ctx))
 		}
@@ -283,7 +283,7 @@ func TestContextEndsWithoutAnAgent(t *testing.T) {
 	_ = a.command.Wait()
 	deadline := hold.Deadline()
 	e := isError(t, ended(t, ctx), ErrLost)
-	// It ends with the lease, and not only when the hold is lost: that is 5 s later.
+	// The context ends with the lease, at the deadline. The hold is lost only 5 s later.
 	if after := time.Since(deadline); after < 0 || after > 4500*time.Millisecond {
 		t.Errorf("the context ended %v after the deadline", after)
 	}

@@ -88,10 +88,10 @@ func Barging() Option {
 // limit the wait alone, use Timeout.
 //
 // Each Lock needs its Hold.Unlock. The error is an *Error (or ErrClosed), and says who holds the
-// lock if the agent knows that. ErrBusy and ErrTimeout: the lock was not to be had; with the end of
-// ctx, errors.Is finds ctx.Err(), too. ErrInvalid, ErrNameTooLong, ErrAccess, ErrFull. ErrNoAgent
-// and ErrUnserved: a wait goes on until an agent is back, so only a try fails with these, or the
-// first use of a name.
+// lock if the agent knows that. ErrBusy and ErrTimeout: Lock did not get the lock; if ctx ended,
+// errors.Is finds ctx.Err(), too. ErrInvalid, ErrNameTooLong, ErrAccess, ErrFull. ErrNoAgent and
+// ErrUnserved: a wait goes on until an agent is back, so only a try fails with these, or the first
+// use of a name.
 func (c *Client) Lock(ctx context.Context, name string, options ...Option) (*Hold, error) {
 	what := fmt.Sprintf("lock %q", name)
 	r := request{key: handleKey{name: name}, timeout: math.MaxInt64}
@@ -165,14 +165,14 @@ func (c *Client) acquireRaw(
 		mode = C.HF_SHARED
 	}
 	if ctx.Done() != nil && r.timeout > 0 {
-		// If the lock is free, it comes without a wait, and nothing has to watch ctx. This is no
-		// try, because a try waits for the agent for up to 1 s.
+		// A free lock comes at once, so nothing has to watch ctx. The timeout is 1 ns and not 0,
+		// because a try waits for the agent for up to 1 s.
 		if code := C.hf_acquire(h.lock, mode, 1, raw); code != C.HF_ETIMEDOUT {
 			return code
 		}
 	}
 	c.mutex.Lock()
-	c.waiting[h] = struct{}{} // for Close
+	c.waiting[h] = struct{}{} // so that Close can end the wait
 	c.mutex.Unlock()
 	stop := cancelWhenDone(ctx, h)
 	code := C.hf_acquire(h.lock, mode, timeoutNS(r.timeout), raw)

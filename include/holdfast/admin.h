@@ -39,7 +39,7 @@ struct hf_party {
     int64_t remaining_ns; /* for how long a holder's hold still counts; -1 for a waiter */
 };
 
-/* How a hold ended that did not end with a release. A later version may have more kinds. */
+/* How a hold ended without a release. A later version may have more kinds. */
 enum hf_ending {
     HF_ENDING_UNKNOWN = 0,
     HF_ENDING_PROCESS = 1, /* its process ended, or dropped the hold without a release */
@@ -50,8 +50,8 @@ enum hf_ending {
     HF_ENDING_DAMAGE = 6,  /* an agent found invalid bytes in the memory that processes share */
 };
 
-/* The hold behind which a lock-delay keeps a lock closed, as far as it is known. A number that is
- * not known is -1, and a text that is not known is NULL. */
+/* The ended hold for which a lock-delay keeps the lock closed, as far as it is known. A number that
+ * is not known is -1, and a text that is not known is NULL. */
 struct hf_behind {
     const char *agent; /* the name of the agent on the hold's host */
     int64_t pid;       /* the process, in the agent's PID namespace */
@@ -159,8 +159,8 @@ struct hf_break_info {
     uint64_t more;     /* the holds that the break ended and that `ended` does not describe */
     int64_t closed_ns; /* for how long the lock-delay still keeps the lock closed; 0: it is open */
     /* The agents that have not answered. If the call returns HF_ETIMEDOUT, their hosts may still
-     * have holds. Otherwise their hosts have none of before the break, but it is not known which
-     * of their holds the break ended. */
+     * have holds. Otherwise these hosts have no hold from before the break any more, but it is not
+     * known which of their holds the break ended. */
     const char *const *silent; /* silent_count pointers */
     size_t silent_count;
 };
@@ -171,8 +171,8 @@ typedef void hf_break_fn(const struct hf_break_info *info, void *arg);
  * Ends every hold of a lock. Only root and the administrators of the lock's namespace may do so.
  * Without HF_BREAK_NOW in flags, the lock then stays closed for the lock-delay of its holders, so
  * that they have time to notice the break. A lock without a holder does not change. 0 means that
- * every hold has ended that began before the call. HF_ETIMEDOUT means that within 2 s not every
- * host has answered that may have a hold; the holds may have ended. HF_EFULL means that a host has
+ * every hold that began before the call has ended. HF_ETIMEDOUT means that a host that may have a
+ * hold did not answer within 2 s; its holds may have ended or not. HF_EFULL means that a host has
  * more holds than it can end at once, or too many breaks are under way: break the lock again.
  * HF_EACCES, HF_EINVAL, HF_ENAMETOOLONG, HF_ENOAGENT, HF_EUNSERVED, HF_EPROTO, HF_ENOMEM,
  * HF_EFORKED.
@@ -186,7 +186,7 @@ int hf_break(hf_client *client, const char *name, unsigned flags);
 int hf_break_report(hf_client *client, const char *name, unsigned flags, hf_break_fn *fn,
                     void *arg);
 
-/* What to change of the voters of the cell. */
+/* The kinds of changes of the cell's voters. */
 enum hf_member_act {
     HF_MEMBER_ADD = 1, /* a host that runs an agent of the cell becomes a voter */
     HF_MEMBER_REMOVE,  /* a voter becomes an observer, or was lost for good */
@@ -256,7 +256,7 @@ int hf_member(hf_client *client, struct hf_member_change *change, hf_member_fn *
 /* How far a backup of a voter's store has come. */
 enum hf_backup_stage {
     HF_BACKUP_COPIES = 1, /* the agent copies the store */
-    HF_BACKUP_CHECKS,     /* it looks for damage in the copy */
+    HF_BACKUP_CHECKS,     /* the agent looks for damage in the copy */
     HF_BACKUP_DONE,       /* the copy is whole, and the call has opened it */
     HF_BACKUP_FAILED,     /* `text` says why */
 };

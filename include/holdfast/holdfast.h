@@ -177,8 +177,8 @@ enum hf_reason_kind {
     HF_WHY_HELD,    /* agent, pid, uid, command and since_ns describe the first holder */
     HF_WHY_AWAITED, /* no holder is known, and other handles wait for the lock */
     /* a lock-delay keeps the lock closed, for closed_ns more; agent, pid, uid and command describe
-     * the hold behind which it is closed, as far as it is known; since_ns: how long ago that hold
-     * ended */
+     * the ended hold for which it is closed, as far as it is known; since_ns: how long ago that
+     * hold ended */
     HF_WHY_CLOSED,
     /* no majority of the voters answers this host; text names the voters that do not; since_ns: for
      * how long this host has had no session */
@@ -294,13 +294,13 @@ int hf_acquire(hf_lock *lock, enum hf_mode mode, int64_t timeout_ns, struct hf_h
  * the program polls hf_event_fd, and hf_next_event ends the start. The call switches the events on,
  * and may have to ask the agent for a place in the queue. timeout_ns is as for hf_acquire.
  *
- * The start has its place among all other waiters, threads or starts: first come, first served.
- * (HF_BARGING has no effect on a start.) From its turn on, the others wait for the program to call
- * hf_next_event. So a program that starts must read its events. An exclusive hold begins, and its
- * lease_ns or max_stall_ns runs, from the turn on, not from the event. If the hold ends while the
- * start is pending, the start goes on at the end of the queue. Without such a limit the others wait
- * until the program calls hf_next_event, closes the handle or ends. A shared hold begins when
- * hf_next_event ends the start.
+ * The start waits in the lock's queue, together with waiting threads and other starts: first come,
+ * first served. (HF_BARGING has no effect on a start.) From its turn on, the others wait for the
+ * program to call hf_next_event. So a program that starts must read its events. An exclusive hold
+ * begins, and its lease_ns or max_stall_ns runs, from the turn on, not from the event. If the hold
+ * ends while the start is pending, the start goes on at the end of the queue. Without such a limit
+ * the others wait until the program calls hf_next_event, closes the handle or ends. A shared hold
+ * begins when hf_next_event ends the start.
  *
  * While a start is pending, the handle has no hold: hf_acquire and a second start return HF_EBUSY,
  * hf_release returns HF_ENOTHELD. If the lock is free, the start is never pending: it ends within
@@ -311,8 +311,8 @@ int hf_acquire(hf_lock *lock, enum hf_mode mode, int64_t timeout_ns, struct hf_h
  * calls hf_release, and if that returns HF_ENOTHELD, hf_cancel.
  *
  * hf_cancel ends a pending start with HF_ECANCELED in its event, and hf_close or hf_disconnect end
- * it without an event. A forked child has no part in it. If the process ends, the lock goes to the
- * next waiter. The start goes on when the agent restarts, and while no agent answers.
+ * it without an event. A forked child does not have the start. If the process ends, the lock goes
+ * to the next waiter. The start goes on when the agent restarts, and while no agent answers.
  * HF_EBUSY: a start is pending, or another thread uses the handle to take the lock. HF_EALREADY:
  * the handle holds, also with HF_REENTRANT. HF_ELOST: the handle's last hold was lost; call
  * hf_release first. HF_ENOMEM, HF_EINVAL, HF_EFORKED.

@@ -1,8 +1,9 @@
 """The running calls of an object, so that nobody frees what they use.
 
 Each thread changes only its own count, so there is no mutex here that a fork or a signal handler
-could leave locked. A call is counted before it looks at what it uses. Who takes that away does so
-first, and looks at the counts afterwards. So either the call finds nothing, or it is seen.
+could leave locked. A call is counted before it looks at what it uses. The code that frees the
+object first takes it away, and then looks at the counts. So either the call finds no object, or
+that code sees the call.
 
 A signal handler may raise an exception between two steps of Python. The interpreter runs handlers
 only when a function begins or has ended, or when a loop jumps back. So Calls.run() calls no
@@ -40,14 +41,14 @@ class Calls:
             ended()
 
     def any(self) -> bool:
-        """Whether some thread has a running call."""
+        """Returns whether some thread has a running call."""
         return bool(self._running)
 
     def here(self) -> bool:
-        """Whether this thread has one: it is in one, or a signal handler has interrupted one."""
+        """Returns whether this thread is in a call, or a signal handler has interrupted one."""
         return threading.get_ident() in self._running
 
     def elsewhere(self) -> bool:
-        """Whether another thread has one."""
+        """Returns whether another thread has a running call."""
         me = threading.get_ident()
         return any(thread != me for thread in list(self._running))

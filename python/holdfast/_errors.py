@@ -244,8 +244,8 @@ CLASSES: dict[int, type[Error]] = {
 
 def failure(code: int, what: str, reason: Reason | None = None) -> Error:
     """The exception for a code. Its message is the library's sentence about the call that returned
-    the code, which has the name and the reason. Else it is the library's text for the code, with
-    `what`, the object that the call was about, and the reason."""
+    the code. That sentence has the name and the reason. If there is none, the message is the
+    library's text for the code, with `what`, the object that the call was about, and the reason."""
     text = printable(code.text) if isinstance(code, _library.Failure) else ""
     if not text:
         text = f"{what}: {printable(_library.hf_strerror(code) or b'')}"

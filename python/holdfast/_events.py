@@ -29,7 +29,7 @@ class EventKind(enum.IntEnum):
     CHANGED = 5
     """A lock under a watched prefix has changed."""
     FAILED = 6
-    """Of hf_acquire_start(), which this package does not call."""
+    """An event of hf_acquire_start(), which this package does not call."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

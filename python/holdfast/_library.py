@@ -112,7 +112,7 @@ _thread = _PerThread()
 
 
 def _explained(result: int, function: Any, arguments: Any) -> int:
-    """Runs in the thread of each call, right behind it: the library has one text for each
+    """Runs in the thread of each call, right after the call: the library has one text for each
     thread."""
     if result >= 0:
         return result
@@ -127,7 +127,7 @@ def call(function: Any, *arguments: Any) -> Any:
     before = _thread.failures
     result = function(*arguments)
     if isinstance(result, Failure) and _thread.failures != before + 1:
-        # A signal handler has called the library meanwhile, so the text may be of its call.
+        # A signal handler has called the library meanwhile, so the text may be about that call.
         result.text = b""
     return result
 

@@ -322,11 +322,11 @@ class Hold:
         return text.value.decode("ascii")
 
     def release(self) -> None:
-        """Ends the hold. The lock goes to the one that has waited longest.
+        """Ends the hold. The lock goes to the waiter that has waited longest.
 
         Raises LockLost if the hold had ended before, and NotHeld if it was released before, or if
-        another thread is releasing it. In these cases nothing is left to release. (That no
-        exception comes is less certain: see hf_release in holdfast.h.)"""
+        another thread is releasing it. In these cases nothing is left to release. (The absence of
+        an exception is less certain: see hf_release in holdfast.h.)"""
         handle = self._take_out()
         try:
             code = self.lock._client._call(_library.hf_release, handle)

@@ -185,8 +185,8 @@ struct hfi_party_frame {
     struct hfi_text command; /* empty: unknown */
 };
 
-/* Behind whom a lock-delay keeps a lock closed: the hold that ended, as far as it is known. A
- * number that is not known is -1, and a text that is not known is empty. */
+/* The ended hold for which a lock-delay keeps a lock closed, as far as it is known. A number that
+ * is not known is -1, and a text that is not known is empty. */
 struct hfi_behind_frame {
     uint32_t ending;    /* enum hfi_ending_kind, or the number of a later release */
     int64_t elapsed_ns; /* how long ago the hold ended */
@@ -271,7 +271,7 @@ struct hfi_stated {
     struct hfi_voter_frame voters[HFI_FRAME_VOTERS_MAX];
 };
 
-/* Which table is full, with a DONE whose error is HF_EFULL. */
+/* The table that is full, in a DONE whose error is HF_EFULL. */
 struct hfi_full {
     uint32_t table; /* enum hfi_table; HFI_TABLE_UNKNOWN: the frame does not have these fields */
     bool share;     /* `room` is what one user may have of the table */
@@ -362,8 +362,8 @@ int hfi_frame_decode(const void *packet, size_t size, struct hfi_frame *out,
  * lock (holders first, then waiters). Both return false if there are no more. */
 bool hfi_listed_next_lock(struct hfi_listed_cursor *cursor, struct hfi_lock_frame *out);
 bool hfi_listed_next_party(struct hfi_listed_cursor *cursor, struct hfi_party_frame *out);
-/* Returns behind whom the lock is closed. Skips the parties that the caller has not read. Returns
- * false if the agent has not sent it. */
+/* Returns the ended hold for which the lock is closed. Skips the parties that the caller has not
+ * read. Returns false if the agent has not sent it. */
 bool hfi_listed_behind(struct hfi_listed_cursor *cursor, struct hfi_behind_frame *out);
 /* Returns the next agent of BROKEN; false if there are no more. Its holds are parties, which
  * hfi_listed_next_party() returns first. */

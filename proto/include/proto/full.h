@@ -1,6 +1,7 @@
 /*
- * Which table was full when an agent refused a request with HF_EFULL. A DONE carries it to the
- * library, which makes a sentence of it, and the agent's log has it (docs/LOG.md, `table_full`).
+ * The tables because of which an agent refuses a request with HF_EFULL. A DONE carries the table's
+ * number to the library, which makes a sentence of it, and the agent logs the table's name
+ * (docs/LOG.md, `table_full`).
  */
 #ifndef PROTO_FULL_H
 #define PROTO_FULL_H
@@ -36,7 +37,7 @@ enum hfi_table {
     HFI_TABLE_DESCRIPTORS,
     HFI_TABLE_MEMORY,
     HFI_TABLE_ENDED,     /* processes of one user that have ended, and are not cleared away yet */
-    HFI_TABLE_GREETINGS, /* connections that have sent nothing yet, or not ended well */
+    HFI_TABLE_GREETINGS, /* connections that have sent no HELLO, or ended with unread descriptors */
     HFI_TABLE_END,
 };
 

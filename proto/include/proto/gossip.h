@@ -78,7 +78,7 @@ struct gossip_waiter {
     int64_t waited_ms;
 };
 
-/* The hold behind which a lock is closed, as far as it is known: see struct hfi_behind_frame. */
+/* The ended hold for which a lock is closed, as far as it is known: see struct hfi_behind_frame. */
 struct gossip_last {
     struct message_agent agent; /* of the hold's host; length 0: unknown, here and below */
     int64_t pid;                /* -1: unknown, here and in the numbers below */

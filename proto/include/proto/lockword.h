@@ -107,7 +107,7 @@ struct hfi_wait_limit {
     int64_t deadline_ns;            /* CLOCK_BOOTTIME; INT64_MAX: no limit */
     const _Atomic uint32_t *cancel; /* the wait ends once this differs from cancel_seen */
     uint32_t cancel_seen;
-    uint64_t *rung; /* of a polled wait: the word for which it last rang; else NULL */
+    uint64_t *rung; /* of a polled wait: the word of its last hfi_ring(); else NULL */
 };
 
 /*
@@ -136,9 +136,9 @@ enum hfi_outcome hfi_try_shared(const struct hfi_actor *actor, const struct hfi_
  * caller decides whether to call again.
  *
  * A request with `polled` never sleeps. It returns HFI_POLLED and keeps the place in the queue. A
- * process that hands it the lock, admits it, or leaves as the last reader rings. The agent then
- * finds it by hfi_polled_may_go_on(), and pokes its client, which calls again. If the agent ends
- * the hold before that call, it also takes the place away.
+ * process calls hfi_ring() when it hands this waiter the lock, admits it, or leaves as the last
+ * reader. The agent then finds the waiter by hfi_polled_may_go_on(), and pokes its client, which
+ * calls again. If the agent ends the hold before that call, it also takes the place away.
  */
 enum hfi_outcome hfi_wait_exclusive(const struct hfi_actor *actor,
                                     const struct hfi_request *request,
@@ -246,8 +246,8 @@ void hfi_open(const struct hfi_actor *agent, uint32_t slot);
 /*
  * To be called before hfi_evict(), if that holder has a seat. A process that has not noticed yet
  * that the lock was handed to it still has its place in the queue. Takes this place away, so that
- * the lock is not handed to the process again, before processes that can run. Does nothing if the
- * process has noticed its hold, also if it has another place by now.
+ * the lock is not handed to the process again, ahead of processes that can run. Does nothing if the
+ * process has noticed its hold, even if it has another place by now.
  */
 void hfi_unseat(const struct hfi_actor *agent, uint32_t slot, uint32_t seat, uint32_t holder,
                 uint64_t token);

@@ -432,9 +432,10 @@ struct message_version {
 };
 
 /*
- * An administrator's break. A host sends BREAK to the coordinator, which sends BREAK_HOLD to each
- * owner, and to the host a BROKEN that names these owners. Each owner sends its outcome, also a
- * BROKEN, to `agent`. The break is done when every owner that the coordinator named has answered.
+ * An administrator's break. A host sends BREAK to the coordinator. The coordinator sends BREAK_HOLD
+ * to each owner, which is a host with a grant of the lock, and sends the asking host a BROKEN that
+ * names these owners. Each owner sends its outcome, also a BROKEN, to `agent`. The break is done
+ * when every owner that the coordinator named has answered.
  */
 struct message_break {
     struct message_agent agent; /* the host that asks */
@@ -445,12 +446,14 @@ struct message_break {
                                    * owner's grants */
     /* for people: the administrator's uid on the host `agent`, plus 1; 0: not known */
     uint64_t user;
-    /* The host counts the owners' answers. If it is false, as from an earlier release, the
-     * coordinator names no owners, and the host takes the first answer for the outcome. */
+    /* The host counts the owners' answers. If this is false, as in a message from an earlier
+     * release, the coordinator names no owners, and the host takes the first answer for the
+     * outcome. */
     bool counts;
-    /* The break concerns only grants up to this version. BREAK: 0: the host does not know it yet,
-     * so the break concerns the present grants. A host learns it from each BROKEN, so that a break
-     * which it repeats to another coordinator ends no later grant. */
+    /* The break concerns only grants up to this version. In a BREAK, 0 means that the host does not
+     * know the version yet, so the break concerns the present grants. A host learns the version
+     * from each BROKEN. So if it repeats the break to another coordinator, the break ends no later
+     * grant. */
     struct message_order meant;
 };
 
@@ -462,7 +465,7 @@ struct message_outcome {
 };
 
 enum message_broken_part {
-    /* an owner or a coordinator of an earlier release, or an answer to a host of one */
+    /* from an owner or a coordinator of an earlier release, or to a host of an earlier release */
     MESSAGE_BROKEN_PLAIN = 0,
     MESSAGE_BROKEN_OWNERS, /* from the coordinator: `items` are the owners that it asked */
     MESSAGE_BROKEN_HOLDS,  /* from an owner: `items` are the holds that it ended */
@@ -480,7 +483,7 @@ struct message_hold {
     char command[MESSAGE_COMMAND_MAX];
 };
 
-/* The part of a BROKEN that lies behind the size which is always zeroed and copied. */
+/* A BROKEN. Only its items may lie beyond the size that is always zeroed and copied. */
 struct message_broken {
     struct message_agent agent; /* as in struct message_outcome */
     uint64_t request_id;
@@ -530,8 +533,8 @@ struct message_heartbeat {
     bool majority;
     bool votes;                      /* the sender may vote */
     struct message_partitions owned; /* the partitions that the sender coordinates */
-    /* The partitions that the sender has prepared under the number in the header, and all of whose
-     * registers it knows to be at a majority of that number's voters. Version 5. */
+    /* The partitions that the sender has prepared under the number in the header, if it also knows
+     * that all their registers are at a majority of that number's voters. Version 5. */
     struct message_partitions settled;
     /* The voter of the number in the header that the sender is about to remove, as its index plus
      * one; 0: none. That voter hands its partitions over. Version 5. */
@@ -656,8 +659,8 @@ enum message_refusal {
 
 /*
  * IN_USE with closed_ms: for that time the lock stays closed, because the session of the host
- * `owner` has ended. If request_id is 0, the message refuses nothing: it only says so to a host
- * that waits. Nothing but what people see depends on closed_ms, and on `owner` beside it.
+ * `owner` has ended. If request_id is 0, the message refuses nothing: it only reports this to a
+ * host that waits. closed_ms, and `owner` with it, are only for people.
  */
 struct message_refused {
     struct message_agent agent;
@@ -681,8 +684,8 @@ struct message {
     struct message_agent from;
     uint64_t store_id[2]; /* the id of the sender's store */
     uint64_t commit;      /* the sender's last commit known to be durable */
-    /* The record of voters that the sender uses: its number, and message_voters_digest(). 0 and 0:
-     * the packet has an older version than 5, so its sender uses a record of number 1. */
+    /* The sender's record of voters: its number, and message_voters_digest(). 0 and 0: the packet
+     * has an older version than 5, so its sender has a record of number 1. */
     uint32_t number;
     uint64_t digest;
     /* If `to` is not empty, the receiver passes the message on to this agent, with relayed set, so

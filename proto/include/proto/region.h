@@ -108,7 +108,8 @@ enum {
     /* a barger, to which the lock is not handed over; it sleeps on slot.wake */
     HFI_WAIT_BARGING = 32,
     HFI_WAIT_TRYING = 64, /* the waiter waits only for an idle grant to come from another host */
-    /* no thread sleeps: a process that would wake the waiter rings, and the agent sends a POKE */
+    /* no thread sleeps: instead of a wake-up, a process calls hfi_ring(), and the agent sends a
+     * POKE */
     HFI_WAIT_POLLED = 128,
     HFI_WAIT_TICKET_SHIFT = 32,
 };

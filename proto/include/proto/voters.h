@@ -1,11 +1,11 @@
 /*
  * Who votes in a cell: names of agents, the record of voters, the rules that every agent of the
- * cell must have, and what messages about a change of the voters say. A part of message.h.
+ * cell must have, and the contents of messages about a change of the voters. A part of message.h.
  *
  * The record of voters has a number, 1, 2, 3 and so on. The cell's first record is made from the
  * configuration. Each later one is decided by the voters of the one before it and by its own
  * (docs/PROTOCOL.md, "Changing the voters"), and has one voter more, one voter less, or another
- * address. Each message has the number and the digest of the record that its sender uses.
+ * address. Each message names its sender's record by number and digest.
  */
 #ifndef PROTO_VOTERS_H
 #define PROTO_VOTERS_H
@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* How many records there can be between two recoveries of a cell, and how many recoveries. */
+/* The most records between two recoveries of a cell, and the most recoveries. */
 #define MESSAGE_NUMBERS (UINT32_C(1) << 20)
 #define MESSAGE_RECOVERIES_LIMIT (UINT32_C(1) << 11)
 
@@ -49,18 +49,18 @@ enum message_member_act {
 /* The record of voters. */
 struct message_voters {
     uint64_t cell_id[2];     /* drawn with the cell's first change; 0, 0: not known, because there
-                              * was none, or a recovery used a store of before */
+                              * was none, or a recovery used a store from before it */
     uint32_t recoveries;     /* how often the cell was recovered by an operator */
     uint32_t number;         /* 1, 2, 3, ... */
     uint16_t next_ballot_id; /* the ballot_id of the next voter that joins */
-    bool complete;           /* the next number may begin; the digest does not have this member */
+    bool complete;           /* the next number may begin; not a part of the digest */
     /* How the record differs from that of the number before: enum message_member_act, and the voter
      * that was added, removed or moved. Number 1: 0, and no agent. */
     uint8_t act;
     struct message_agent changed;
     uint32_t count;
-    /* must be the last member; ascending names; the voters from index count on may not be
-     * initialised */
+    /* must be the last member; in ascending order of names; the voters from index count on may be
+     * uninitialised */
     struct message_voter of[MESSAGE_VOTERS_MAX];
 };
 
@@ -70,7 +70,7 @@ void message_voters_begin(struct message_voters *voters, const struct message_ag
                           const char (*addresses)[MESSAGE_ADDRESS_MAX], uint32_t count);
 
 /* Returns the number of the record with which a recovery begins. So the number alone says whether a
- * record is of before that recovery. */
+ * record is from before that recovery. */
 static inline uint32_t message_voters_first(uint32_t recoveries)
 {
     return recoveries * MESSAGE_NUMBERS;
@@ -81,8 +81,8 @@ static inline uint32_t message_voters_first(uint32_t recoveries)
  * know them yet. */
 uint64_t message_voters_digest(const struct message_voters *voters);
 
-/* Returns whether record b may be one of the same cell as record a, by which an agent goes. A
- * recovery with a store of before the cell's first change does not know the cell's id. */
+/* Returns whether record b may be of the same cell as record a, which an agent uses. The cell's id
+ * is unknown in b if b comes from a recovery with a store from before the cell's first change. */
 bool message_voters_same_cell(const struct message_voters *a, const struct message_voters *b);
 
 /* Copies a record. Sets the voters from index count on to zeros. */
@@ -116,7 +116,7 @@ bool message_rules_differ(const struct message_rules *here, const struct message
 /* Returns the digest of the rules without the voters. It is never 0. */
 uint64_t message_durations_digest(const struct message_rules *rules);
 
-/* ---- What messages about a change of the voters say ---- */
+/* ---- The contents of messages about a change of the voters ---- */
 
 /*
  * The register in which the record of number `number` is decided, by the voters of the number
@@ -140,21 +140,21 @@ struct message_change {
 
 /* VOTERS and LEARN. */
 struct message_told {
-    uint64_t id; /* LEARN: of the proposer's change, which LEARNED repeats. VOTERS: 0 */
+    uint64_t id; /* LEARN: the id of the proposer's change, which LEARNED repeats. VOTERS: 0 */
     bool learn;  /* LEARN: begin or go on; false: the agent is no learner any more */
-    /* VOTERS: a record that was chosen. LEARN: the record by which the sender goes. Must be the
-     * last member; the voters from index count on are not initialised. */
+    /* VOTERS: a record that was chosen. LEARN: the sender's record. Must be the last member; the
+     * voters from index count on are not initialised. */
     struct message_voters voters;
 };
 
 /* ASK_VOTERS. */
 struct message_ask_voters {
-    uint32_t number; /* the number by which the sender goes */
+    uint32_t number; /* the number of the sender's record */
 };
 
-/* LEARNED. The store is that of the header. */
+/* LEARNED. The header has the learner's store. */
 struct message_learned {
-    uint64_t id; /* of the LEARN */
+    uint64_t id; /* the id of the LEARN */
     /* the learner has all that the coordinators had when it last asked them */
     bool ready;
     uint32_t copied; /* partitions and lists of marks that the learner has copied, of `total` */
@@ -177,7 +177,7 @@ enum message_change_stage {
     MESSAGE_CHANGE_REFUSED = 1, /* the change does not take place; `reason` says why */
     MESSAGE_CHANGE_LEARNS,      /* the newcomer copies the cell's state */
     MESSAGE_CHANGE_DECIDES,     /* the record is being proposed */
-    MESSAGE_CHANGE_CHOSEN,      /* the record counts, but it is not complete */
+    MESSAGE_CHANGE_CHOSEN,      /* the record is in force, but the change is not complete */
     MESSAGE_CHANGE_COMPLETE,    /* a removed voter may be switched off, and the next change begin */
     MESSAGE_CHANGE_END,
 };
@@ -207,8 +207,8 @@ struct message_membered {
     struct message_agent agent; /* the host that asked */
     uint64_t request_id;
     uint8_t stage;                /* enum message_change_stage */
-    uint8_t reason;               /* enum message_change_reason; for other stages also: the agent
-                                   * `subject` is waited for */
+    uint8_t reason;               /* enum message_change_reason; in other stages it may say that the
+                                   * change waits for `subject` */
     struct message_agent subject; /* the agent that `reason` is about; empty: none */
     uint32_t number;              /* the number that the change makes, or made */
     uint32_t done;                /* for people: how much of the stage is done, of `total` */
