@@ -101,8 +101,8 @@ struct driver_operations {
     void (*record)(void *arg, const struct message_voters *record);
     /* It is durable that this record of voters is complete. The agent uses it, or has used it. */
     void (*complete)(void *arg, uint32_t number);
-    /* The voter may also be dialled at that address for a while. NULL: it is dialled nowhere
-     * else. */
+    /* The voter may also be dialled at that address for a while. If `seek` itself is NULL, no voter
+     * is dialled at a second address. */
     void (*seek)(void *arg, const struct message_agent *voter, const char *address);
     /* A voter asks this observer to learn, so that it can become a voter. Makes a quorum core that
      * uses the present record and has not received any event. Returns NULL if it cannot. If `learn`

@@ -63,8 +63,8 @@ void reaction_listing_read(struct quorum *quorum, uint32_t voter, enum message_s
 bool reaction_is_changing(const struct quorum *quorum);
 /* From sync: whether this voter may list its marks for another voter (change_is_guarded()). */
 bool reaction_lists_marks(const struct quorum *quorum);
-/* From sync, for a listing that sync_read_marks() began: a mark of that voter was read; all were
- * read. */
+/* From sync, for a listing that sync_read_marks() began. reaction_mark_seen(): one mark of that
+ * voter was read. reaction_marks_read(): all its marks were read. */
 void reaction_mark_seen(struct quorum *quorum, uint32_t voter, const struct message_session *mark);
 void reaction_marks_read(struct quorum *quorum, uint32_t voter);
 

@@ -38,8 +38,8 @@ enum {
     COMPARE_AGAIN_MS = 200, /* the pause after a comparison that found a difference */
     GATHER_AFTER = 3,       /* after so many differences in a row, this voter reads the other
                              * voter's registers */
-    IN_VAIN_MS = 2000,      /* a partition is prepared again if no voter to be read answers for this
-                             * long */
+    IN_VAIN_MS = 2000,      /* a partition is prepared again if no voter that must be read answers
+                             * for so long */
 };
 
 _Static_assert(MESSAGE_SYNC_BATCH + 1 < 64, "the answers to a SYNC are bits of one word");

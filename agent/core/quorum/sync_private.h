@@ -18,9 +18,9 @@ enum exchange_purpose {
     EXCHANGE_PROBE,    /* a voter that does not coordinate the partition only checks whether it
                         * missed anything */
     EXCHANGE_REJOIN,   /* a store that starts over, or that learns, needs everything */
-    /* While the record of voters is not complete: COMPARE: a coordinator compares its registers
-     * with those on another voter's disk. GATHER: it adopts registers that differ there. MARKS: it
-     * reads the voters' marks. */
+    /* The next three are used while the record of voters is not complete. COMPARE: a coordinator
+     * compares its registers with those on another voter's disk. GATHER: it adopts registers that
+     * differ there. MARKS: it reads the voters' marks. */
     EXCHANGE_COMPARE,
     EXCHANGE_GATHER,
     EXCHANGE_MARKS,
