@@ -87,8 +87,8 @@ static void collect_lock_ids(struct host *host, struct lock_ref at)
     }
 }
 
-/* Returns an id of the client that no handle and no seat of this lock has. Gives the client one
- * more id if necessary. Returns 0 if no id is left. */
+/* Returns an id of the client that no handle and no seat of this lock has, and that the word does
+ * not name. Gives the client one more id if necessary. Returns 0 if no id is left. */
 static uint32_t handle_id(struct host *host, uint32_t client, struct lock_ref at,
                           struct host_actions *actions)
 {

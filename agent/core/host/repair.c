@@ -96,7 +96,8 @@ static bool cell_is_rubbish(const struct host *host, struct lock_ref at, uint64_
                                            !host->lease.lost && epoch != hfi_lease_epoch(lease));
 }
 
-/* Corrects a seat that is free, or whose process is dead: the seat must neither wait nor read. */
+/* Corrects a seat that is free, or whose handle is closed and no longer used by its process: the
+ * seat must neither wait nor read. */
 static void repair_empty_seat(struct host *host, struct lock_ref at, uint32_t seat,
                               struct host_actions *actions)
 {

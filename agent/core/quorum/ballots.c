@@ -301,7 +301,7 @@ static void begin(struct quorum *quorum, uint32_t p)
 }
 
 /* Prepares all partitions of this voter under a new ballot, in which the sequence numbers start
- * again. Call it when they are used up. */
+ * again. Call it when the sequence numbers are used up. */
 static void prepare_all(struct quorum *quorum)
 {
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
