@@ -93,7 +93,7 @@ static struct {
     bool *sent; /* for each account: the answer was sent to the agent */
 } own;
 
-/* Waits while the agent does not read, because no answer may be lost: without LOOKED the agent
+/* Waits until the socket has room, because each answer has to arrive: without LOOKED the agent
  * would never ask again. send() fails when the agent ends or shuts the socket down. */
 static void send_answer(const struct account_answer *answer)
 {

@@ -131,10 +131,10 @@ static void grant_apply(struct host *host, struct lock_ref at, const struct mess
         grant_amend_mode(host, at, 0, MESSAGE_MODE_NONE, GRANT_NAMES_LAST, actions);
     }
     if (grant_longest_delay_ms(host, at, 0) > lock_covered_ms(host, at)) {
-        /* A hold must not begin under a grant that does not cover its lock-delay. So the agent asks
-         * the quorum to cover more. If the word is not in force yet, it is put in force when the
-         * answer arrives. If the lease is not safe now, nothing is sent, and the next look at the
-         * lock asks. */
+        /* A hold must not begin under a grant that does not cover the lock-delay of the hold's
+         * handle. So the agent asks the quorum to cover more. If the word is not in force yet, it
+         * is put in force when the answer arrives. If the lease is not safe now, nothing is sent,
+         * and the next look at the lock asks. */
         grant_amend(host, at, 0, false, actions);
         if (grant_lacks_delay(host, at)) {
             return;

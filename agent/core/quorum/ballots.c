@@ -509,8 +509,9 @@ static bool refused(struct quorum *quorum, uint32_t p, bool owned)
     return false;
 }
 
-/* Returns whether a majority that includes this voter has promised. This voter's own registers
- * count as read (sync.c), so its acceptor must not accept under lower ballots any more. */
+/* Returns whether a majority that includes this voter has promised. This voter's own promise is
+ * needed, because its registers count as read (sync.c): from now on its acceptor must not accept
+ * under lower ballots. */
 static bool has_majority(const struct quorum *quorum, const struct ballot *partition)
 {
     return (partition->mask >> quorum->config->self & 1) != 0 &&

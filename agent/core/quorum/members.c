@@ -369,7 +369,7 @@ void members_learn(struct quorum *quorum, const struct message *message)
     }
     struct member *member = &quorum->members->of[voter];
     if (member->line.generation != 0 && !id_equal(member->line.store_id, message->store_id)) {
-        return; /* not the store whose votes count */
+        return; /* the message is not from the store whose votes count */
     }
     if (!id_equal(member->seen_id, message->store_id)) {
         member->seen_id[0] = message->store_id[0];

@@ -449,7 +449,7 @@ struct host_survey {
     uint64_t waiters;
     uint64_t closed; /* locks whose lock-delay is not over */
     uint64_t slots, slots_used;
-    uint64_t seats, seats_used; /* seats in use; a block that belongs to a lock counts as a whole */
+    uint64_t seats, seats_used; /* all seats of a block that belongs to a lock count as used */
     int64_t oldest_hold_ns;     /* 0: there is no hold */
     int64_t oldest_wait_ns;
 };
