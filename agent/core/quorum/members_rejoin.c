@@ -335,7 +335,8 @@ static void read_voter(struct quorum *quorum, uint32_t voter)
     }
 }
 
-/* Reads from all voters that promised, at the same time. */
+/* Reads from all voters that promised, at the same time. When everything is read, and a ttl has
+ * passed since the start, finishes. */
 static void read_others(struct quorum *quorum)
 {
     struct rejoin *rejoin = &quorum->members->rejoin;
