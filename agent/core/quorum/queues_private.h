@@ -90,7 +90,8 @@ struct queued_request {
     uint8_t relay;   /* the voter that passed the request on, or ACTION_NO_RELAY */
     uint8_t outcome; /* the answer that is sent when the round's value is chosen */
     uint8_t tries;   /* ACQUIRE: enum message_tries, as in the newest copy */
-    bool probes;     /* ACQUIRE with tries: the owners that block the request are to be asked */
+    bool probes;     /* ACQUIRE with tries: the owners that block the request have yet to be
+                      * asked */
     bool refused;    /* ACQUIRE with tries: processes that only try are answered that the lock is in
                       * use */
     bool again;      /* ACQUIRE: the request was answered before, see queues_answered.c */
@@ -134,7 +135,8 @@ struct answered {
 };
 
 enum operation_state {
-    /* Waits for a prepared partition, an owner, the end of a session or lock-delay, or its turn. */
+    /* No round is under way. If the operation has requests, it waits until the partition is
+     * prepared, an owner answers, or a session or a lock-delay ends. */
     OPERATION_WAITING = 1,
     OPERATION_READING,
     OPERATION_ACCEPTING,
@@ -158,7 +160,7 @@ struct operation {
     uint8_t way;  /* recalls == 0: the voter through which the grant was sent, or ACTION_NO_RELAY */
     bool found;   /* READING: some voter had a value */
     bool lacking; /* READING: a voter with the highest checkpoint had no value */
-    bool unused;  /* WAITING: a majority has no value, as read under this ballot */
+    bool unused;  /* WAITING: a read under this ballot found that a majority has no value */
     bool taken;   /* the first read of the name found an owner */
     struct message_order order;           /* the round's order; READING: only the ballot is set */
     struct message_checkpoint checkpoint; /* READING: the highest checkpoint so far */
@@ -214,7 +216,7 @@ struct plan {
     bool changed;
     bool fresh;    /* the plan makes a new grant or share */
     bool broken;   /* a break is decided; then no acquire is decided in the same plan */
-    bool held;     /* nothing may be granted yet, see ORDER_WAIT_MS */
+    bool held;     /* only repeated acquires may be granted yet, see ORDER_WAIT_MS */
     bool notified; /* some request's answer depends on the value */
     bool more;     /* some requests are left for another plan */
     /* The following fields are about the acquires that have to wait. */

@@ -27,7 +27,7 @@ enum {
     SLEPT_MS = QUORUM_TAKEOVER_MS - QUORUM_HEARTBEAT_MS,
     SETTLE_MIN_MS = 1000, /* how long a voter has to be able to coordinate before it gets its
                             * partitions back */
-    /* SETTLE_MIN_MS grows up to this for a voter that falls silent again and again */
+    /* the longest such time, for a voter that falls silent again and again */
     SETTLE_MAX_MS = 32000,
     /* voters_missing() counts a voter after this silence. It is longer than the shortest suspicion
      * timeout, because the display should not change with each late heartbeat. It is shorter than a
