@@ -51,8 +51,8 @@ struct connection {
     bool costly;       /* nothing is received or sent on it any more, and the loop does not close
                         * it */
     bool aside;        /* it is closed and costly, and waits for its peer to go */
-    bool aside_silent; /* it is aside and had sent no HELLO, so it is still one of the connections
-                        * in greeting_count */
+    bool aside_silent; /* it is aside and had sent no HELLO, so `greeting` of its user's share still
+                        * counts it */
     bool behind;       /* it is closed, but descriptors that were sent on it are unread */
     uint32_t unread;   /* descriptors sent since the peer was last known to have received all
                         * descriptors */
