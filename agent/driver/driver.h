@@ -14,7 +14,9 @@
  *   - a message of a kind for which quorum_waits_for_disk() returns true, even if it goes to this
  *     agent's own quorum core
  *   - GIVE_BACK
- *   - a grant or an amendment for this agent's own host core
+ *   - a grant or an amendment for this agent's own host core, and later messages for that core, so
+ *     that none overtakes it
+ *   - SYNC of an observer that learns
  *   - every action of the host core that follows a row of its own (frames to clients, their
  *     records, log lines)
  *
@@ -29,10 +31,10 @@
  *
  * The driver also keeps the session: it notifies the host core of each change of the lease. When a
  * session is lost, the driver begins a new epoch, and makes the epoch durable first. An observer
- * has no quorum core: quorum is NULL.
+ * that does not learn (to become a voter) has no quorum core: quorum is NULL.
  *
- * The driver is for one thread. Time, randomness, network and disk come from its operations, so
- * that the simulator runs the same code.
+ * Only one thread at a time may be in the driver. Time, randomness, network and disk come from its
+ * operations, so that the simulator runs the same code.
  */
 #ifndef AGENT_DRIVER_H
 #define AGENT_DRIVER_H
@@ -160,8 +162,8 @@ void driver_start(struct driver *driver, uint32_t epoch, bool adopted);
 /* Gives an event to the host core. This call fills in now_ns and random. */
 void driver_event(struct driver *driver, struct host_event *event);
 
-/* Queues HANGUP, DIED or DRAINED of a client; may be called within act(). The event is handled
- * before driver_flush() returns. */
+/* Queues an event of a client that has no further contents, such as HANGUP or DIED; may be called
+ * within act(). The event is handled before driver_flush() returns. */
 void driver_post(struct driver *driver, enum host_event_kind kind, uint32_t client);
 
 /* Handles the timers that are due. */

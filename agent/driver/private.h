@@ -1,5 +1,5 @@
 /*
- * What the files of the driver share: its state and functions.
+ * The state and the functions that the files of the driver share.
  *
  *   driver.c     messages, batches, events from outside
  *   session.c    the session, and which voters answer
@@ -92,7 +92,7 @@ struct driver {
     struct message message;
     struct message request;  /* a message that is being sent */
     struct host_action late; /* the refusal that is sent in place of a late reply */
-    /* The state of keep.c, and what it leaves for the loop's thread. */
+    /* The state of keep.c, and the work that keep.c leaves for the loop's thread. */
     bool keeping;
     bool receiving;         /* see driver_receiving() */
     bool session_later;     /* call driver_see_session() when receiving ends */

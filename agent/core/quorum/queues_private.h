@@ -1,5 +1,6 @@
 /*
- * What the files of the queues share. A file calls only files below it in this list:
+ * The declarations that the files of the queues share. A file calls only files below it in this
+ * list:
  *
  *   queues_request.c   brings a host's request into the queue of its name, or to another voter
  *   queues.c           the operations and their rounds with the voters
@@ -26,7 +27,8 @@ enum {
     OUTCOMES_MAX = 16, /* the most requests answered together */
     BROKEN_KEPT = 64,
     VAIN_KEPT = 256,            /* a power of two */
-    OPERATIONS_PER_REQUEST = 2, /* a name keeps its operation for a moment after its last request */
+    OPERATIONS_PER_REQUEST = 2, /* two, because a name keeps its operation for a moment after its
+                                 * last request */
     ORDER_WAIT_MS = 100, /* how long a new coordinator waits for hosts to repeat earlier acquires */
     /* ORDER_WAIT_MS for the only voter of a cell after a start. Hosts first have to connect to the
      * voter again, which they try twice a second. The wait is shorter than a second because a try
@@ -44,7 +46,7 @@ enum {
 _Static_assert((int)OPERATION_ACTIONS * 2 <= (int)QUORUM_STEP_ACTIONS,
                "two of one operation fit into a step");
 
-/* What one agent has in the queues. */
+/* The requests of one agent, and the operations that wait for it. */
 struct quota {
     uint32_t waiting;         /* the first operation that waits for this agent's session to end */
     uint32_t acquires;        /* the agent's acquires in queues */
@@ -96,7 +98,7 @@ struct queued_request {
                       * use */
     bool again;      /* ACQUIRE: the request was answered before, see queues_answered.c */
     bool fresh;      /* ACQUIRE with a grant: the grant was made for this request */
-    bool has_used;   /* AMEND: token is token_used */
+    bool has_used;   /* AMEND: the field `token` has token_used, not token_last */
     bool counts;     /* BREAK: the host counts the owners' answers */
 };
 
@@ -145,7 +147,7 @@ enum operation_state {
 /* A lock name that has requests, or had one a moment ago. */
 struct operation {
     uint32_t chain;          /* the next operation in its hash bucket, or in the free list */
-    uint32_t previous, next; /* in its partition's list */
+    uint32_t previous, next; /* the operation's neighbours in its partition's list */
     uint32_t name;
     uint32_t first, last; /* the operation's queue of requests; acquires in order of arrival */
     /* the operation's neighbours in the list of operations that wait for the agent waits_for */
@@ -186,10 +188,12 @@ struct queue_partition {
 struct queues {
     struct queue_partition partitions[MESSAGE_PARTITIONS];
     struct quota *quotas;                  /* by agent */
-    struct message_partitions resigned_of; /* this voter coordinated these when it resigned */
+    struct message_partitions resigned_of; /* the partitions that this voter coordinated when it
+                                            * resigned */
     struct queued_request *requests;       /* indexed from 1 */
     uint32_t request_used, request_free;
-    uint32_t request_pooled;      /* requests beyond the guaranteed places of their agents */
+    uint32_t request_pooled;      /* how many requests are beyond the guaranteed places of their
+                                   * agents */
     struct operation *operations; /* indexed from 1 */
     uint32_t *operation_heads;
     uint32_t operation_head_mask;
@@ -261,8 +265,8 @@ void answer_refused(struct quorum *quorum, const struct queued_request *request,
  * ended. This is for display only. */
 void answer_closed(struct quorum *quorum, const struct operation *operation,
                    const struct queued_request *request, const struct message_name *name);
-/* Answers the tries of hosts on which other processes wait. The hosts' requests stay in the
- * queue. */
+/* Answers the tries of hosts that also have processes that wait. The hosts' requests stay in the
+ * queue, for the processes that wait. */
 void answer_tries(struct quorum *quorum, struct operation *operation);
 /* Sends the answers of the requests that have an outcome, and removes those requests. */
 void answer_decided(struct quorum *quorum, struct operation *operation, const struct record *value);

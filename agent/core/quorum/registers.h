@@ -1,7 +1,7 @@
 /*
- * Registers: what this voter keeps as an acceptor. One promise for each partition, one register for
- * each lock name that has a value, and, for names whose register was deleted, the checkpoint and
- * the floor of their partition.
+ * Registers: the state that this voter keeps as an acceptor. The voter keeps one promise for each
+ * partition, and one register for each lock name that has a value. For names whose register was
+ * deleted, the voter keeps the checkpoint and the floor of their partition.
  *
  * An acceptor refuses every ballot below the one that it promised, and reports the promised one. It
  * keeps the value with the highest (ballot, sequence). An accept under a ballot higher than the

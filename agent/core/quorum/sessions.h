@@ -1,14 +1,14 @@
 /*
  * Sessions: the leases of all agents, as a voter counts them, and how a coordinator ends one.
  *
- * The voter's side (sessions.c). A renewal extends a session only if it echoes a stamp of this
- * process that is newer than the stamp that the last extension echoed, and less than one session
- * time-to-live (ttl) old. The echo proves that the sender received an acknowledgement of this voter
- * lately. Times of renewals are not durable: a voter that started, or whose process stopped for a
- * while, assumes that every session, known or not, was just renewed (docs/PROTOCOL.md, rule 17;
- * leases after Trencseni et al. 2012, "PaxosLease"; sessions, and a new master's full lease, after
- * Chubby 2.8 and 2.9, Burrows 2006). The voter counts the ttl longer by max_drift; the holder
- * counts it shorter.
+ * The voter's side (sessions.c). Each acknowledgement has a stamp of this process, and the next
+ * renewal echoes that stamp. A renewal extends a session only if the echoed stamp is newer than
+ * that of the last extension, and less than one session time-to-live (ttl) old. The echo proves
+ * that the sender received an acknowledgement of this voter lately. Times of renewals are not
+ * durable: a voter that started, or whose process stopped for a while, assumes that every session,
+ * known or not, was just renewed (docs/PROTOCOL.md, rule 17; leases after Trencseni et al. 2012,
+ * "PaxosLease"; sessions, and a new master's full lease, after Chubby 2.8 and 2.9, Burrows 2006).
+ * The voter counts the ttl longer by max_drift; the holder counts it shorter.
  *
  * The coordinator's side (sessions_end.c). A session ends only when a majority of the voters marked
  * it. A voter marks a session only if the session has lapsed by that voter's clock. Once a majority

@@ -19,9 +19,10 @@
 
 enum {
     GAP_MS = 5, /* the least time between two heartbeats */
-    /* a heartbeat whose number differs from the last one's by more is from another process */
+    /* a heartbeat whose number differs from the last one's by more than this is from another
+     * process */
     JUMP_MAX = 1 << 20,
-    LATE_MS = 20, /* a step later than this means that this process did not run */
+    LATE_MS = 20, /* a step that comes later than this means that this process did not run */
     /* after a late step, this voter reads messages for this long before it suspects others */
     EXCUSED_MS = 20,
     SLEPT_MS = QUORUM_TAKEOVER_MS - QUORUM_HEARTBEAT_MS,

@@ -10,7 +10,7 @@
 
 #include "voters.h"
 
-enum { HEARTBEATS_KEPT = 1024 }; /* sent_ns has this many of the newest heartbeats */
+enum { HEARTBEATS_KEPT = 1024 }; /* sent_ns has the times of this many of the newest heartbeats */
 
 /* The longest and the second-longest delay of the present window of measurements [0], and of the
  * window before [1]. */

@@ -94,8 +94,8 @@ static void on_sigbus(int number)
     }
 }
 
-/* Tells the processes that map the region that it is abandoned. Only the header is used, because
- * the other parts may be missing. */
+/* Marks the region as abandoned, and wakes the processes that wait in it. Only the header is used,
+ * because the other parts may be missing. */
 static void mark_abandoned(int fd)
 {
     struct hfi_header *header = mmap(NULL, HFI_HEADER_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
@@ -135,7 +135,7 @@ static void empty(int fd, uint64_t size)
                      (off_t)(size - HFI_HEADER_SIZE));
 }
 
-/* Tells the processes that map the object that it is abandoned. Empties the object if the order
+/* Marks the object as abandoned, for the processes that map it. Empties the object if the order
  * says so. */
 static void leave_object(const struct remover_order *order, int fd)
 {

@@ -1,7 +1,7 @@
 /*
- * What the files of the Unix socket share: socket.c carries packets, accept.c accepts connections,
- * costly.c handles connections whose packets cost much, unread.c those with unread descriptors. See
- * io/socket.h.
+ * The declarations that the files of the Unix socket share: socket.c carries packets, accept.c
+ * accepts connections, costly.c handles connections whose packets cost much, unread.c those with
+ * unread descriptors. See io/socket.h.
  */
 #ifndef IO_SOCKET_PRIVATE_H
 #define IO_SOCKET_PRIVATE_H

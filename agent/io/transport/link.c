@@ -272,8 +272,8 @@ static void answer_greeting(struct transport_link *link)
     }
 }
 
-/* Handles the listener's answer. Its version is the one in use, unless this dialler does not know
- * that version: then the two ends share none. */
+/* Handles the listener's answer. The answer's version is the version in use, unless this dialler
+ * does not know it: then the two ends share none. */
 static void take_answer(struct transport_link *link)
 {
     bool newer = link->newest >= TRANSPORT_VERSION_SECOND;
