@@ -316,7 +316,7 @@ void client_connected(struct host *host, const struct host_event *event,
         host->clients->table[client].nonce = event->random ? event->random : 1;
     }
     struct client *who = &host->clients->table[client];
-    who->flags = (who->flags | CLIENT_CONNECTED) & ~(uint32_t)(CLIENT_EVENTS | CLIENT_LAGGED);
+    who->flags = (who->flags | CLIENT_CONNECTED) & ~(uint32_t)CLIENT_EVENTS;
     who->flags |= resumed ? CLIENT_OPENING : 0;
     who->connection = event->as.connected.connection;
     who->peer = *event->as.connected.peer;

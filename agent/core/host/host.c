@@ -362,7 +362,6 @@ void host_step(struct host *host, const struct host_event *event, struct host_ac
         break;
     case HOST_DRAINED:
         if (client != NONE) {
-            client_set(host, client, CLIENT_LAGGED);
             watch_lagged(host, client, actions);
         }
         break;
