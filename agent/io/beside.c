@@ -16,7 +16,8 @@
 
 enum {
     AGAIN_S = 1,
-    INHERITED_MAX = 65536, /* close_others() looks for open descriptors up to this number */
+    INHERITED_MAX = 65536, /* without close_range(), close_others() closes the descriptors below
+                            * this number */
 };
 
 union control {

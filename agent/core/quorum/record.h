@@ -17,8 +17,8 @@
 #include "agents.h"
 #include "step.h"
 
-/* A message_value and the order it was accepted with, packed. A range of tokens lies in one block
- * of 1 << 40 tokens, see message.h. */
+/* A message_value and the order it was accepted with, packed. A range has at most
+ * MESSAGE_TOKEN_RANGE tokens, so 32 bits hold the distance from its first token to its last one. */
 struct record {
     uint64_t token_first;
     union {

@@ -505,7 +505,7 @@ static void probed(struct quorum *quorum, uint32_t p, bool same)
 }
 
 /* Ends a listing that was read to its end, or that is equal to the registers here. Returns false if
- * it has to be read again. */
+ * the listing has to be read again. */
 static bool finish(struct quorum *quorum, struct exchange *exchange, bool same)
 {
     uint32_t p = exchange->partition;

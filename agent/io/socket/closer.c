@@ -107,7 +107,8 @@ static bool throw_away_one(int socket)
 
 /* Throws away everything that the socket has received, so that the kernel closes the descriptors in
  * it. That may wait for ever, so only a child calls this. The loop ends, because nothing more can
- * arrive. If anything were left, the process itself might have to close it. */
+ * arrive. Nothing may be left: the process that started the child may make the socket's last
+ * close. */
 static void empty(int socket)
 {
     while (throw_away_one(socket)) {
@@ -136,7 +137,7 @@ __attribute__((noreturn)) static void be_child(uid_t uid)
 }
 
 /* Starts a child that gets all sockets of that user. The process closes its own copies afterwards,
- * so that the child makes the last close of a socket that is not empty. Returns false if no process
+ * so that the child makes the last close of a socket that is not empty. Returns false if no child
  * can be made now. */
 static bool start_child(uid_t uid)
 {
@@ -165,7 +166,7 @@ static bool start_child(uid_t uid)
 static bool start_children(void)
 {
     uint32_t at = 0;
-    /* each iteration moves on, or removes a job */
+    /* each iteration passes a job, or removes jobs */
     while (at < own.job_count && own.child_count < CLOSER_CHILDREN) {
         uid_t uid = own.jobs[at].uid;
         if (children_of(uid) >= CLOSER_PER_USER) {

@@ -50,7 +50,8 @@ bool socket_called(struct connection *connection, int64_t began_ns, bool worked)
     if (cost_ns > dear_ns) {
         connection->strikes++;
     } else if (worked && cost_ns < cheap_ns) {
-        connection->strikes = 0; /* sending a packet calls all epoll entries, so there are few */
+        connection->strikes = 0; /* there are few epoll entries, because a send calls all of them
+                                  * and was cheap */
     }
     if (connection->strikes < STRIKES) {
         return true;

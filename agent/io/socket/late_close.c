@@ -12,7 +12,7 @@
 enum {
     WAITING_MAX = 1 << 16, /* more descriptors of this kind than an agent has */
     PER_USER_MAX = 64,     /* more closes of one user wait only if the user makes them slow: the
-                            * thread does this many honest ones in less than a ms */
+                            * thread does this many honest closes in less than a ms */
 };
 
 struct late_fd {
@@ -41,11 +41,11 @@ static void await_queue(int pidfd)
 }
 
 /*
- * Receives everything that is unread in a socket. For each of the last packets (a quarter of the
- * peer's SO_SNDBUF) the kernel walks all epoll entries with which the peer watches its end. A close
- * would do all of these walks in one call, which keeps a processor from every other thread until it
- * ends. Between two receives other threads can run. A pidfd is not a socket, so the first call
- * fails for it.
+ * Receives everything that is unread in a socket. Once the unread packets fill a quarter of the
+ * peer's SO_SNDBUF or less, the kernel walks, for each of them, all epoll entries with which the
+ * peer watches its end. A close would do all of these walks in one call, which keeps a processor
+ * from every other thread until it ends. Between two receives other threads can run. A pidfd is not
+ * a socket, so the first call fails for it.
  */
 static void empty(int fd)
 {

@@ -71,7 +71,7 @@ int peer_pidfd(int socket, pid_t pid)
     if (getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &size) == 0) {
         return pidfd;
     }
-    /* otherwise errno is unchanged */
+    /* in any other case errno is that of getsockopt() */
     return errno == ENOPROTOOPT && pid > 0 ? peer_pidfd_open(pid) : -1;
 }
 
@@ -91,7 +91,7 @@ static uint64_t inode_of(int pidfd)
 {
     struct statfs system;
     struct stat status;
-    /* On a 32-bit kernel the inode has only half of the number. */
+    /* On a 32-bit kernel st_ino has only half of the inode's number. */
     if (sizeof(long) < sizeof(uint64_t) || fstatfs(pidfd, &system) != 0 ||
         system.f_type != PIDFD_FILE_SYSTEM || fstat(pidfd, &status) != 0) {
         return 0;

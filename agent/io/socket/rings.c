@@ -3,7 +3,8 @@
 
 #define MS INT64_C(1000000)
 #define US INT64_C(1000)
-#define LOG_PAUSES_MIN 100 /* a second of pauses at least: fewer are not worth a log line */
+#define LOG_PAUSES_MIN 100 /* so many pauses last a second at least; fewer are not worth a log
+                            * line */
 #define LOG_NS (60 * INT64_C(1000000000))
 
 void rings_init(struct rings *rings)

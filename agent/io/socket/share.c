@@ -17,7 +17,7 @@ static bool is_kept(const struct socket_share *share, int64_t now_ns)
     return socket_share_owes(share, now_ns) != 0 || rings_owe(&share->rings, now_ns);
 }
 
-/* Frees shares that were kept only for a debt that is over. */
+/* Frees the shares without members that were kept for a debt or for rings, if these are over. */
 static void forget_paid(struct socket_share **link, int64_t now_ns)
 {
     while (*link != NULL) {

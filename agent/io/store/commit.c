@@ -186,7 +186,8 @@ static void take_over(struct committer *committer)
     }
 }
 
-/* Does one piece of work on the thread without the loop. The caller holds the mutex. */
+/* Does one step of the work of the thread without the loop, on that thread. The caller holds the
+ * mutex. */
 static void do_next(struct committer *committer)
 {
     if (committer->batch != NULL) {

@@ -3,7 +3,7 @@
  *
  * The buffer is one run of bytes. It is written out before a write that does not continue it, and
  * before any call that needs the file. That call returns the error if this late write fails. A
- * flush is such a call, so no commit passes for durable without being durable.
+ * flush is such a call, so a commit succeeds only if its bytes are durable.
  */
 #include "log.h"
 
@@ -52,8 +52,8 @@ static int write_out(struct log_file *log)
     return used > 0 ? write_real(log, log->buffer, used, log->start) : SQLITE_OK;
 }
 
-/* Makes the file longer if little of it is unused. A failure is ignored: the write that needs the
- * room reports it. */
+/* Makes the file longer if little unused room is left in it. A failure is ignored: the write that
+ * needs the room reports it. */
 static void grow(struct log_file *log)
 {
     static const unsigned char zeros[STEP];

@@ -4,7 +4,7 @@
  * SQLite writes each page of a commit to its log (the -wal file) with two calls, one for the header
  * and one for the page. A virtual file system above the system's own (https://sqlite.org/vfs.html)
  * buffers these bytes and writes them in one piece, when the log is flushed or read or the buffer
- * is full. It keeps what SQLite expects of a file: written bytes are read back, and bytes written
+ * is full. The file still does what SQLite expects: written bytes are read back, and bytes written
  * before a flush are durable when the flush returns.
  *
  * The log's file is kept longer than its content. A flush within the file's size costs the disk one

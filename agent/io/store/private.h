@@ -82,13 +82,14 @@ bool store_make_tables(struct store *store) __attribute__((warn_unused_result));
  * unchanged. */
 bool store_migrate(struct store *store, int format) __attribute__((warn_unused_result));
 
-/* Like store_open(). Sets *damaged if it failed because the database cannot be read. */
+/* Does what store_open() does. Sets *damaged if the call failed because the database cannot be
+ * read. */
 struct store *store_open_checked(const char *path, const struct store_identity *identity,
                                  struct store_meta *meta, char *error, bool *damaged)
     __attribute__((warn_unused_result));
 
-/* Makes the store's log durable: what the previous agent wrote to it may never have reached the
- * disk. The caller must have locked the store. */
+/* Makes the store's log durable: bytes that the previous agent wrote to the log may never have
+ * reached the disk. The caller must have locked the store. */
 bool store_renew_log(struct store *store) __attribute__((warn_unused_result));
 
 /* Makes the names in the folder of that path durable. On failure returns false with errno. */
@@ -99,7 +100,7 @@ bool store_fail(struct store *store, const char *format, ...) __attribute__((for
 /* Like store_fail(), with SQLite's own message. Returns false. */
 bool store_fail_sqlite(struct store *store, const char *what);
 
-/* Runs a put or a delete within a batch. A failure ends the batch. */
+/* Runs a put or a delete within a batch. After a failure all later writes fail. */
 bool store_change(struct store *store, enum statement which) __attribute__((warn_unused_result));
 
 /* Reads the first column of the first row as a number. */

@@ -67,7 +67,7 @@ static bool renew_frames(int file)
     size_t size = FRAME_HEADER + page;
     off_t offset = LOG_HEADER;
     bool current = true;
-    while (current) { /* the loop stops at the latest when the file is over */
+    while (current) { /* the loop stops at the end of the file at the latest */
         ssize_t got = pread(file, frame, FRAME_HEADER, offset);
         current = got == FRAME_HEADER &&
                   memcmp(frame + FRAME_SALTS_AT, header + SALTS_AT, SALTS) == 0;

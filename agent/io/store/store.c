@@ -455,8 +455,8 @@ static bool read_meta(struct store *store, const struct store_identity *identity
     return true;
 }
 
-/* Writes the release that last had the store, if the store is of format 2 or later, which records
- * the release. */
+/* Writes to `text` which release last had the store; "" if the store does not record that (format
+ * 1). */
 static void written_by(struct store *store, char *text, size_t size)
 {
     sqlite3_stmt *statement = NULL;

@@ -50,7 +50,7 @@ struct transport_links {
     struct transport_ops *ops;
     int epoll;
     size_t packet_max;
-    nng_aio *now; /* without a callback, for operations that end at once or are cancelled */
+    nng_aio *now; /* an aio without a callback, for operations that end at once or are cancelled */
     void *arg;
     void (*packet)(void *arg, struct transport_link *link, const void *bytes, size_t size);
 };

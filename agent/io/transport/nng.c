@@ -21,7 +21,8 @@
 
 enum {
     AIOS_MAX = 64,            /* the most workers that can wait; further ones go on working */
-    NEXT_COMES_MS = 50,       /* a worker that needs longer is taken for missing */
+    NEXT_COMES_MS = 50,       /* a worker that does not come within this time is taken for
+                               * missing */
     DESCRIPTORS_MAX = 16384,  /* descriptors at or above this are not searched */
     UNANSWERED_MAX_MS = 3000, /* sent bytes must be acknowledged in this time; it is less than the
                                * default session_ttl */

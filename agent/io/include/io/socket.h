@@ -15,7 +15,7 @@
  *   large
  *   sending descriptors              the kernel refuses to send them (Linux 6.16). On an older
  *                                    kernel the agent leaves a packet with descriptors unread, and
- *                                    leaves its socket to a process that may wait for the close
+ *                                    leaves the socket to a process that may wait for the close
  *                                    (io/closer.h). While that process has no room no connection is
  *                                    accepted; connected clients do not notice
  *   not reading packets              SOCKET_OUTPUT_MAX bytes wait; further unasked packets are

@@ -53,10 +53,12 @@ struct socket_share {
     struct socket_share *next; /* the next share whose user number has the same low bits */
     uid_t uid;
     uint32_t members;
-    uint32_t greeting; /* its connections that have sent no HELLO; the socket counts them */
-    uint32_t behind;   /* its connections that ended with descriptors unread; the socket counts
-                        * them */
-    uint32_t turn;     /* the turn of the loop to which the counts of this share belong */
+    uint32_t greeting; /* the user's connections that have sent no HELLO; the files of the socket
+                        * count them */
+    uint32_t behind;   /* the user's connections that ended with descriptors unread; socket/unread.c
+                        * counts them */
+    uint32_t turn;     /* the turn of the loop in which `round` and `cut` were last brought up to
+                        * date */
     uint32_t lap;      /* the lap in which spent_ns was spent */
     uint32_t round;    /* the present round, in which every ready connection of the user is served
                         * once */

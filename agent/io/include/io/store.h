@@ -272,8 +272,8 @@ bool store_put_slot(struct store *store, const struct store_slot *slot)
 bool store_del_slot(struct store *store, const char *space, uint32_t slot)
     __attribute__((warn_unused_result));
 
-/* Moves the log's pages into the database file. Called when the agent has nothing else to do, so
- * that commits need no checkpoint. Cheap if the log is short. */
+/* Moves the log's pages into the database file. Called between batches, so that commits rarely need
+ * a checkpoint. Cheap if the log is short. */
 bool store_idle(struct store *store) __attribute__((warn_unused_result));
 
 #endif
