@@ -10,7 +10,7 @@
  * `holdfast doctor` show its judgement, so they cannot disagree. `holdfast doctor` shows more than
  * reasons: things to look at when there is time, and its own tests of the host.
  *
- * Pure: a judgement follows from facts, which judge.c collects. Each reason has a stable name, for
+ * A judgement depends only on the facts that judge.c collects. Each reason has a stable name, for
  * monitors; docs/METRICS.md lists them.
  */
 #ifndef AGENT_OBSERVE_JUDGEMENT_H
