@@ -86,7 +86,7 @@ struct peers {
     uint16_t dirty[TRANSPORT_PEERS_MAX]; /* indices of peers with a buffer */
     unsigned char *kept[PEERS_BUFFERS_KEPT];
     uint32_t kept_count;
-    uint64_t files_sum; /* the hash of the files of [tls] that sum_of_files() returned last */
+    uint64_t files_sum; /* sum_of_files() when the files of [tls] were last read */
     int64_t files_ns;   /* when the files were last looked at */
     bool files_kept;    /* the present files were refused; they may become valid later */
     char kept_text[TRANSPORT_ERROR_MAX]; /* why the present files were refused */

@@ -59,8 +59,8 @@ struct regions {
     struct host_region_note *notes[HOST_NAMESPACES_MAX]; /* the notes in the lease page */
     /* set: regions that were given up and not begun anew yet */
     uint64_t rubbish;
-    uint64_t roomless;                      /* set, part of rubbish: given up because a page had no
-                                             * memory */
+    /* set, a subset of rubbish: given up because a page had no memory */
+    uint64_t roomless;
     uint64_t unsound;                       /* set: regions that are unusable, to be given up when
                                              * the turn ends */
     uint64_t mended;                        /* set: regions whose header was written again in this
