@@ -35,7 +35,7 @@ struct guard {
     struct guard_processes processes;
     int event_fd;           /* of hf_event_fd(); the library closes it */
     pid_t pid;              /* CMD, and its process group */
-    int status;             /* CMD's status from waitpid(); valid if `reaped` */
+    int status;             /* CMD's exit status, or 128 + n after signal n; valid if `reaped` */
     bool reaped;            /* CMD has ended, and waitpid() has returned its status */
     bool stop_asked;        /* SIGTSTP was passed on to CMD, so holdfast must stop when CMD stops */
     bool lost;              /* a hold has ended, and CMD's group was sent SIGTERM */

@@ -10,7 +10,7 @@
 #include "options.h"
 #include "text.h"
 
-/* An answer that is late by less than this is not reported as missing. */
+/* The screen reports a missing answer only after this time. */
 static const int64_t patience_ns = 1000000000;
 
 static const char help_text[] =

@@ -157,7 +157,7 @@ static void write_lock_cell(FILE *out, int cell, const struct top_lock *lock)
 }
 
 /* Writes the process that has the lock for which this row's process waits. If no single process has
- * the lock, writes the reason for the wait. */
+ * the lock, writes the number of holders, or how long the lock-delay still lasts. */
 static void write_waited_for(FILE *out, const struct top_row *row)
 {
     const struct hf_lock_info *info = &row->lock->info;

@@ -88,7 +88,7 @@
 enum {
     CHANGED_RING = 1024, /* changed names kept for hf_next_event */
     ANSWER_MS = 5000,    /* an agent that answers later than this counts as absent */
-    REFUSAL_MS = 100,    /* an agent that refuses a connection says within this time why */
+    REFUSAL_MS = 100,    /* within this time a refusing agent reports the reason */
     REACH_MS = 1000,     /* how long a call without a time-out tries to reach the agent */
     TRY_MS = 1000,       /* how long a try waits for the agent's grant */
 };

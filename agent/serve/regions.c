@@ -226,8 +226,8 @@ void regions_take_notes(struct agent *agent)
     }
 }
 
-/* If the lease page is of an older release, it has no times of closed locks. So each lock is taken
- * for just closed, with the longest lock-delay. */
+/* If the lease page is of an older release, it has no times of closed locks. So each lock counts as
+ * just closed, with the longest lock-delay. */
 static void note_unknown_closings(struct agent *agent)
 {
     int64_t longest_ns = MESSAGE_LOCK_DELAY_MAX_MS * INT64_C(1000000);

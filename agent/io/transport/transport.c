@@ -459,8 +459,9 @@ static int64_t peer_due(struct transport_peer *peer, int64_t now_ns)
     return peer->dial_at_ns;
 }
 
-/* Closes links that did not greet, or sent nothing valid, in time. Returns when to look again. The
- * timer also fires greet_ns after each newcomer, so many strangers are noticed soon. */
+/* Closes links that did not greet in time, and links that sent no valid packet in time. Returns
+ * when to look again. The timer also fires greet_ns after each newcomer, so a large number of
+ * strangers is noticed soon. */
 static int64_t inbound_due(struct transport *transport, int64_t now_ns)
 {
     struct transport_inbox *inbox = &transport->inbox;
