@@ -29,7 +29,7 @@ enum { TOP_LOCKS_MAX = 16384, TOP_HOSTS_MAX = 1024 };
 
 /* An exclusive holder that a reading has found. */
 struct top_sighting {
-    int64_t at_ns; /* when the reading found it; 0: there was no exclusive holder */
+    int64_t at_ns; /* when the lock had this holder; 0: there was no exclusive holder */
     uint64_t token;
     const char *agent; /* NULL: unknown */
 };
