@@ -379,7 +379,9 @@ static void on_children(struct guard *guard)
             continue;
         }
         if (pid != guard->pid) {
-            continue; /* a descendant of CMD, which is a child of holdfast since guard_lose() */
+            /* a descendant of CMD: holdfast is a subreaper since guard_lose() or
+             * guard_unguarded() */
+            continue;
         }
         if (WIFSTOPPED(status)) {
             on_child_stopped(guard, WSTOPSIG(status));

@@ -416,10 +416,10 @@ static bool take_ungranted(const struct take *take)
 }
 
 /*
- * Gets a new binding for a handle that does not own its seat any more, because the agent took the
- * client's process for ended or gave the slot to another lock. Without a new binding the take
- * cannot go on: a waiter in a seat without an owner is never served. Returns 1 if the take must
- * begin its step again, or an error.
+ * Gets a new binding for a handle that does not own its seat any more, because the agent concluded
+ * that the client's process has ended, or gave the slot to another lock. Without a new binding the
+ * take cannot go on: a waiter in a seat without an owner is never served. Returns 1 if the take
+ * must begin its step again, or an error.
  */
 static int take_anew(struct take *take)
 {
@@ -466,8 +466,8 @@ static int take_step(struct take *take, enum hfi_outcome *outcome)
          * queue */
         return waits && try_only && !take_ungranted(take) ? HF_EBUSY : 1;
     case HFI_RETIRED:
-    case HFI_GONE: /* the agent took the client's process for ended, and removed it from the
-                    * queue */
+    /* the agent concluded that the client's process has ended, and took it out of the queue */
+    case HFI_GONE:
         *outcome = HFI_HELD;
         take->lost = take->binding;
         return take_anew(take);

@@ -80,8 +80,8 @@ static int connect_error(hf_client *client)
     return error;
 }
 
-/* Finds this process's command line for HELLO. The agent shows it to people. It stays empty without
- * /proc. */
+/* Finds this process's command line for HELLO. The agent shows the command line to people. Without
+ * /proc it stays empty. */
 static void command_find(hf_client *client)
 {
     char words[2 * HFI_FRAME_COMMAND_MAX];
