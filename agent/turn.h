@@ -38,7 +38,7 @@ struct agent_seen {
     int64_t stall_ns;       /* how long the last stall lasted */
     uint64_t slow_turns;
     const struct histogram *turn; /* durations of turns; borrowed */
-    bool clock_astray;            /* the clock's rate is beyond max_drift */
+    bool clock_astray;            /* the kernel adjusts the clock by more than max_drift */
 };
 struct agent_seen agent_seen(const struct agent *agent);
 /* Writes the facts for `holdfast doctor`: facts_write() of observe/facts.h. */

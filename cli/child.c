@@ -16,8 +16,9 @@
 
 #include "cli.h"
 
-/* Gives the descriptor for progress the number that it has in CMD. When the number was chosen, a
- * descriptor of the parent had it. If that one was closed since then, the report may have it. */
+/* Gives the descriptor for progress the number progress_number. When the parent chose this number,
+ * another descriptor of the parent had it. If that descriptor was closed since then, the report
+ * pipe may have the number now. */
 static bool inherit_progress(const struct child_options *options, int *report_fd)
 {
     if (options->progress_fd < 0) {

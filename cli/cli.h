@@ -35,8 +35,8 @@ enum {
     CLI_SIGNAL_BASE = 128,    /* plus n: signal n ended CMD, or the wait for the lock */
 };
 
-/* The options that every command has, which may stand before or after the command word, and what
- * the command tells the agent about itself. */
+/* The options that every command has, which may stand before or after the command word, and the
+ * text that the agent shows as this process's command. */
 struct cli {
     const char *socket; /* -s; NULL: the library's default */
     /* NULL, or a function for --json: if cli_connect() fails, it calls this function with the exit

@@ -42,7 +42,8 @@ static void describe_waiter(struct json *json, const struct hf_party *waiter)
     json_close_object(json);
 }
 
-/* The words are those of `reason` in the log, where the log has a word (docs/LOG.md, "Reasons"). */
+/* The same words as in the field `reason` of the log (docs/LOG.md, "Reasons"). Returns NULL for
+ * HF_ENDING_UNKNOWN and for endings that this release does not know. */
 static const char *ending_word(enum hf_ending ending)
 {
     static const char *const words[] = {

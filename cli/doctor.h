@@ -87,8 +87,9 @@ struct finding *doctor_find(struct doctor *doctor, enum finding_level level, con
     __attribute__((format(printf, 5, 6)));
 void doctor_advise(struct finding *finding, const char *expected, const char *remedy);
 
-/* Both add the finding that no agent answers. error is the error of hf_connect(), and why (which
- * may be NULL) its text. doctor_path_too_long() is for a path that no socket can have. */
+/* Both add a finding when the agent could not be asked. doctor_no_agent(): error is the error of
+ * hf_connect() or hf_status(), and why its text. doctor_path_too_long(): no socket can have the
+ * path. */
 struct socket_path;
 void doctor_no_agent(struct doctor *doctor, int error, const char *why);
 void doctor_path_too_long(struct doctor *doctor, const struct socket_path *found);

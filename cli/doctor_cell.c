@@ -13,7 +13,7 @@ enum {
     PPM_OF_PERCENT = 10000,
 };
 
-/* in seconds: the longest time that is shown; a longer time is shown as this one */
+/* the longest time that is shown, in seconds; a longer time is shown as this time */
 #define FOREVER_S INT64_C(9000000000)
 
 /* an event within the last ten minutes counts as recent */

@@ -35,7 +35,7 @@ struct guard {
     struct guard_processes processes;
     int event_fd;           /* of hf_event_fd(); the library closes it */
     pid_t pid;              /* CMD, and its process group */
-    int status;             /* CMD's status from waitpid(); valid if `reaped` */
+    int status;             /* CMD's exit status, or 128 + n after signal n; valid if `reaped` */
     bool reaped;            /* CMD has ended, and waitpid() has returned its status */
     bool stop_asked;        /* SIGTSTP was passed on to CMD, so holdfast must stop when CMD stops */
     bool lost;              /* a hold has ended, and CMD's group was sent SIGTERM */
@@ -379,7 +379,9 @@ static void on_children(struct guard *guard)
             continue;
         }
         if (pid != guard->pid) {
-            continue; /* a descendant of CMD, which is a child of holdfast since guard_lose() */
+            /* a descendant of CMD: holdfast is a subreaper since guard_lose() or
+             * guard_unguarded() */
+            continue;
         }
         if (WIFSTOPPED(status)) {
             on_child_stopped(guard, WSTOPSIG(status));

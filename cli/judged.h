@@ -38,7 +38,7 @@ struct judged {
 void judged_take(struct judged *judged, const struct hf_fact *fact);
 
 /* Writes the members "judgement" and "reasons" of an object. For an older agent, which does not
- * judge, they are null and without reasons. */
+ * judge, "judgement" is null and "reasons" is empty. */
 void judged_write_json(const struct judged *judged, struct json *json);
 
 /* Returns the text of a reason, or `otherwise` if there is no such reason. */

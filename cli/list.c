@@ -32,9 +32,9 @@ struct row {
     int64_t elapsed_ns; /* the time of its oldest hold; -1: free, or unknown */
 };
 
-/* Which locks are listed. */
+/* The set of locks that `holdfast ls` lists. */
 enum choice {
-    CHOICE_IN_USE, /* those that are held, awaited or closed, or may be held by an unseen host */
+    CHOICE_IN_USE, /* locks that are held, awaited or closed, or that an unseen host may hold */
     CHOICE_HELD,
     CHOICE_ALL,
 };
@@ -320,7 +320,7 @@ int command_ls(struct cli *cli, int argc, char **argv)
     if (status != 0) {
         return status;
     }
-    /* Programs read the JSON, and one of theirs may count on the free locks. */
+    /* --json lists free locks, too, because programs may rely on seeing them. */
     list.choice = held ? CHOICE_HELD : all || cli->json ? CHOICE_ALL : CHOICE_IN_USE;
     list.json = cli->json;
     error = list_run(client, prefix, order, &list);

@@ -75,7 +75,8 @@ static int locks_open(struct lock_arguments *arguments, struct held *held)
     return 0;
 }
 
-/* Writes a line to stderr about the lock that could not be taken. Returns the exit status. */
+/* Writes a line to stderr about the lock that could not be taken, unless a signal ended the wait.
+ * Returns the exit status. */
 static int not_taken(const struct lock_arguments *arguments, const struct held *held, int error,
                      int signal_number)
 {

@@ -2,10 +2,10 @@
  * `holdfast setup` writes the configuration of this host's agent: for a cell of one host, or of
  * several hosts with certificates.
  *
- * In a cell of several hosts, one host makes the CA, and a folder for each host with all that this
- * host needs. `holdfast setup --from FOLDER` installs such a folder on its host. The host that made
- * the folders installs its own one in the same way. No configuration that holdfastd refuses is
- * written.
+ * In a cell of several hosts, one host makes the CA, and for each host a folder with all files that
+ * the host needs. `holdfast setup --from FOLDER` installs such a folder on its host. The host that
+ * made the folders installs its own folder in the same way. No configuration is written that
+ * holdfastd refuses.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -82,7 +82,8 @@ static int run_from(struct setup *setup)
 
 /* ---- a cell ---- */
 
-/* Sets who may take locks: the user who ran sudo, if the command line does not say it. */
+/* Sets the users who may take locks: those of the command line, else those of the record, else the
+ * user who ran sudo. */
 static int choose_users(struct setup *setup)
 {
     const char *users = setup->users;
@@ -102,7 +103,7 @@ static struct setup_place place_of(const struct setup *setup)
                                 .state_dir = setup->state_dir[0] != '\0' ? setup->state_dir : NULL};
 }
 
-/* Checks the configuration of each wanted host, or prints it. */
+/* Has holdfastd check the configuration of each wanted host. With --print also prints it. */
 static int check_all(const struct setup *setup)
 {
     const struct setup_place place = place_of(setup);
@@ -312,7 +313,8 @@ static int write_certificates(const struct setup *setup)
     return status;
 }
 
-/* Installs what this host needs, if it is a host of the cell. */
+/* Installs the certificate and the configuration of this host, if it is a wanted host of the
+ * cell. */
 static int install_own(struct setup *setup)
 {
     const struct setup_place place = place_of(setup);
@@ -396,7 +398,7 @@ static int absolute(const char *path, char out[SETUP_PATH_MAX])
     if (path[0] != '/' && getcwd(here, sizeof(here)) == NULL) {
         return setup_file_failed(path);
     }
-    /* leaves room for the names of files below it */
+    /* leaves room for longer paths that begin with this one */
     if (snprintf(out, SETUP_PATH_MAX, "%s%s%s", here, here[0] != '\0' ? "/" : "", value) >=
         SETUP_PATH_MAX - 160) {
         return cli_usage_error("setup", "%s: expected a shorter path", path);

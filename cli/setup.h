@@ -37,8 +37,8 @@ struct setup {
 /* Shows the hosts of the cell before anything is written. */
 void setup_show_plan(const struct setup *setup);
 
-/* Say what was written, and what to do next. With --json they print the same object. name: the
- * agent whose folder was installed. */
+/* These functions print what was written and what to do next. With --json all three print a JSON
+ * object of the same form. name: the agent whose folder was installed. */
 void setup_report_from(const struct setup *setup, const char *name);
 void setup_report_one_host(const struct setup *setup);
 void setup_report_cell(const struct setup *setup);

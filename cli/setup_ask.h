@@ -7,12 +7,13 @@
 
 #include "setup_cell.h"
 
-/* Returns this host's name as the name of an agent: the first part of the host name, with other
- * characters than those of a name replaced. */
+/* Returns a name for this host's agent: the first part of the host name, in lower case. A character
+ * that is not allowed in such a name becomes `-`. */
 const char *setup_host_name(char out[SETUP_LABEL_SIZE]);
 
-/* Returns the wanted host of the cell that has this host's name, or else one of its addresses
- * (not those of the loopback); NULL if there is none, or more than one. */
+/* Returns the wanted host of the cell that has this host's name. If there is none, returns the
+ * wanted host that has an address of this host (no loopback address). NULL: no wanted host has one,
+ * or several have. */
 const struct setup_host *setup_host_guess(const struct setup_cell *cell);
 
 /*

@@ -64,7 +64,8 @@ static int read_address(const char *text, char out[SETUP_ADDRESS_SIZE])
     return status;
 }
 
-/* Enters a host that was read. */
+/* Adds a host of the command line or of the record. If the record has the host, marks it as
+ * wanted. */
 static int take_host(struct setup_cell *cell, const struct setup_host *host)
 {
     for (size_t index = 0; index < cell->host_count; index++) {

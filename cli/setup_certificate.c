@@ -14,10 +14,12 @@
 #include "text.h"
 #include "tool.h"
 
-/* The longest path here is the folder, and twice a host's name with a few letters. */
+/* The longest path here is the folder, a host's name as a subfolder, and a file of that name with a
+ * short ending. */
 enum { PATH_SIZE = SETUP_PATH_MAX + 128 };
 
-/* The files of one certificate while openssl makes it, and afterwards. */
+/* The files of one certificate. openssl writes new_key, request and new_pem; files_finish() renames
+ * the two new files to key and pem. */
 struct certificate_files {
     char key[PATH_SIZE];
     char pem[PATH_SIZE];
@@ -40,7 +42,7 @@ static bool exists(const char *path)
     return access(path, F_OK) == 0;
 }
 
-/* Runs openssl, and reports what it said if it fails. */
+/* Runs openssl. If openssl fails, prints its messages to stderr. */
 static int openssl(const char *const *words)
 {
     char said[TOOL_SAID_MAX];
@@ -68,7 +70,7 @@ int setup_openssl_find(void)
     return openssl(words);
 }
 
-/* Gives the files that openssl has made their names; the certificate last. */
+/* Renames the files that openssl has made to their final names, the certificate last. */
 static int files_finish(const struct certificate_files *files)
 {
     if (rename(files->new_key, files->key) != 0) {

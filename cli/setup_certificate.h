@@ -1,9 +1,9 @@
 /*
  * The certificates of a cell, which `holdfast setup` makes with the commands of docs/TLS.md.
  *
- * The folder of the certificates has the CA (ca.pem, ca.key), and a folder for each host that has
- * what this host needs: ca.pem, NAME.pem and NAME.key. Whatever is there already stays as it is. A
- * NAME.pem is the last file that its host's folder gets, so a folder with this file is complete.
+ * The folder of the certificates has the CA (ca.pem, ca.key), and for each host a folder with the
+ * files that the host needs: ca.pem, NAME.key and NAME.pem. Existing files stay as they are.
+ * NAME.pem gets its name last, so a folder with NAME.pem has all three files.
  */
 #ifndef HOLDFAST_CLI_SETUP_CERTIFICATE_H
 #define HOLDFAST_CLI_SETUP_CERTIFICATE_H

@@ -95,7 +95,7 @@ int setup_file_absent(const char *path, bool force)
     return CLI_FAILED;
 }
 
-/* Gives the file a second name, so that it stays when its first name gets another file. */
+/* Gives the file a second name, so that the file stays when a new file takes its first name. */
 static int keep(const char *path, char *backup)
 {
     for (int number = 1; number < BACKUPS_MAX; number++) {
@@ -146,7 +146,7 @@ static bool flush_folder(const char *path)
     return good;
 }
 
-/* Gives the written file its name. Without force nothing may have that name by now. */
+/* Renames the file `written` to `path`. Without force this fails if a file has that path by now. */
 static int name_file(const char *written, const char *path, bool force, char *backup)
 {
     struct stat status;

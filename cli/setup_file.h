@@ -1,7 +1,7 @@
 /*
  * The files that `holdfast setup` writes. A file is complete or absent: it is written under another
- * name, flushed, and then gets its name. A file that exists is never changed; with `force` it first
- * gets another name, NAME.bak-N.
+ * name, flushed, and then gets its name. An existing file is never changed. With `force` it is kept
+ * as NAME.bak-N, and the new file takes its name.
  *
  * The functions report a failure on stderr, and return an exit code.
  */
@@ -18,7 +18,7 @@ struct setup_file {
     const char *path;
     const char *text;
     mode_t mode;
-    uid_t owner; /* (uid_t)-1: the user that runs this program; else root runs it */
+    uid_t owner; /* (uid_t)-1: the user that runs this program; only root may set another owner */
     gid_t group; /* the same */
 };
 
@@ -43,7 +43,7 @@ char *setup_file_read(const char *path);
 int setup_file_write(const struct setup_file *file, bool force, char *backup)
     __attribute__((warn_unused_result));
 
-/* Returns 0 if nothing has this name or force is set, else CLI_FAILED after a line on stderr. */
+/* Returns 0 if no file has this path or force is set, else CLI_FAILED after a line on stderr. */
 int setup_file_absent(const char *path, bool force) __attribute__((warn_unused_result));
 
 #endif

@@ -16,11 +16,13 @@
 #include "text.h"
 #include "tool.h"
 
-enum { AGENT_UNAVAILABLE = 69 }; /* holdfastd --check-config: a file or a folder is at fault */
+/* the exit status of holdfastd --check-config if a file or a folder is at fault */
+enum { AGENT_UNAVAILABLE = 69 };
 
 static const char service_user[] = "holdfast";
 
-/* Removes from what holdfastd said its own name, and the place in a file that nobody can see. */
+/* Returns the first line of a message of holdfastd, without its name, and without the position in
+ * the file /proc/self/fd/0, which the user cannot look at. Changes the message. */
 static const char *without_place(char *said)
 {
     static const char place[] = "/proc/self/fd/0:";

@@ -14,18 +14,20 @@
 /* Where the files go. The paths are absolute. */
 struct setup_target {
     char output[SETUP_PATH_MAX]; /* the configuration */
-    char folder[SETUP_PATH_MAX]; /* its folder, also of the certificate */
-    bool service; /* the service reads the configuration: its user owns the key if root installs */
+    char folder[SETUP_PATH_MAX]; /* the folder of the configuration and of the certificate */
+    bool service; /* the agent is the service: if root installs, the service's user owns the key */
     bool force;   /* existing files may be replaced */
-    char backup[SETUP_PATH_MAX]; /* where the previous configuration is now, or "" */
+    /* the previous configuration was renamed to this; "": there was none */
+    char backup[SETUP_PATH_MAX];
 };
 
-/* Has holdfastd check the configuration of the agent `name`. alone: without the files that [tls]
- * names, which may be missing now. */
+/* Has holdfastd check the configuration of the agent `name`, and prints what holdfastd reports.
+ * alone: the files that [tls] names may be missing now. */
 int setup_check(const char *text, const char *name, bool alone) __attribute__((warn_unused_result));
 
-/* Installs the certificate of the agent `name` from the folder `from` (NULL: it has none), and then
- * the configuration if holdfastd accepts both. */
+/* Installs the certificate of the agent `name` from the folder `from`, and then the configuration
+ * if holdfastd accepts it with this certificate. from: NULL if the agent has no certificate; the
+ * caller has then checked the configuration. */
 int setup_install(struct setup_target *target, const char *text, const char *name, const char *from)
     __attribute__((warn_unused_result));
 

@@ -20,7 +20,8 @@ void setup_show_plan(const struct setup *setup)
     }
 }
 
-/* Returns what a command for root begins with, for the person who ran this one. */
+/* Returns "sudo " if the user ran this command by sudo for the service, else "". The printed
+ * commands for root begin with it. */
 static const char *as_root(const struct setup *setup)
 {
     return setup->state_dir[0] == '\0' && getenv("SUDO_USER") != NULL ? "sudo " : "";
@@ -97,7 +98,8 @@ static void report_start(const struct setup *setup)
     }
 }
 
-/* Says how the host installs its folder. An agent that is no service is started by hand there. */
+/* Prints the command that installs the folder on its host. If the agent is not the service, a
+ * person also has to start the agent there. */
 static void report_install(const struct setup *setup, const char *host, const char *name)
 {
     const char *output = setup->target.output;
@@ -111,7 +113,7 @@ static void report_install(const struct setup *setup, const char *host, const ch
     }
 }
 
-/* Says how each other host gets its folder. */
+/* Prints the commands that bring the folders to the other hosts and install them. */
 static void report_folders(const struct setup *setup)
 {
     char address[SETUP_ADDRESS_SIZE];

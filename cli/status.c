@@ -16,9 +16,9 @@
 /* The command waits for an absent agent only this long, because its user wants the status now. */
 static const int64_t status_timeout_ns = 1000000000;
 
-enum { OBSERVERS_MAX = 256 }; /* an agent sends at most so many facts */
+enum { OBSERVERS_MAX = 256 }; /* an agent sends at most this many observers */
 
-/* An observer, as this host's agent sees it. */
+/* An observer, as this host's agent knows it. */
 struct observer {
     enum hf_voter_state state; /* up, or down: silent for too long, or its session is over */
     char name[64];
@@ -26,8 +26,8 @@ struct observer {
 };
 
 struct observers {
-    bool known;     /* false: an older agent, which does not send them */
-    uint64_t total; /* those that the agent knows; not all of them may be in the list */
+    bool known;     /* false: an older agent, which does not report observers */
+    uint64_t total; /* number of observers that the agent knows; the list may have fewer */
     size_t count;
     struct observer list[OBSERVERS_MAX];
 };

@@ -1,7 +1,6 @@
 /*
- * Writes a table: see table.h. How many columns of the terminal a character takes is what the C
- * library knows of the locale C.UTF-8. If the system lacks that locale, each character counts as
- * one.
+ * Writes a table: see table.h. The C library's locale C.UTF-8 gives the width of each character, in
+ * columns of the terminal. If the system lacks that locale, each character counts as one column.
  */
 #include "table.h"
 
@@ -49,9 +48,10 @@ static bool is_other_space(uint32_t code_point)
            code_point == 0x205F || code_point == 0x3000;
 }
 
-/* Reads the character at *text and goes on to the next one. Returns false at the end. Two spaces
- * stand between two columns. So that no name looks like several columns, a space behind a space is
- * written as `␣`, and so is each other character that looks like a space. */
+/* Reads the character at *text, and moves *text to the next one. Returns false at the end of the
+ * text. In a table, two spaces separate two columns. So that a cell never looks like two columns, a
+ * space that follows a space becomes `␣`. Other characters that look like a space become `␣` as
+ * well. */
 static bool next_glyph(const char *start, const char **text, struct glyph *glyph)
 {
     static const char visible_space[] = "␣";
@@ -158,7 +158,7 @@ static void write_cell(const struct table *table, size_t column, const char *cel
     struct glyph glyph;
     size_t width = 0;
 
-    /* the last column of a cut cell has `…` */
+    /* a cut cell ends with `…`, which takes one column of the terminal */
     while (next_glyph(cell, &text, &glyph) && width + glyph.width <= limit - is_cut) {
         fwrite(glyph.text, 1, glyph.size, out);
         width += glyph.width;

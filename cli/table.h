@@ -17,7 +17,7 @@ enum { TABLE_COLUMNS_MAX = 8 };
 
 struct table_column {
     const char *title;
-    size_t least; /* table_fit() makes the column no narrower than this; 0: it never does */
+    size_t least; /* table_fit() keeps at least this width; 0: it does not change the width */
 };
 
 struct table {
@@ -28,11 +28,12 @@ struct table {
 
 void table_init(struct table *table, const struct table_column *columns, size_t count);
 
-/* Makes the columns wide enough for this row. A cell has text without control characters, such as
- * text_write_clean() writes, which is UTF-8. */
+/* Makes the columns wide enough for this row. A cell is UTF-8 without control characters, as
+ * text_write_clean() writes it. */
 void table_measure(struct table *table, char *const *cells);
 
-/* If `out` is a terminal, makes the widest columns narrower until a row fits into its lines. */
+/* If `out` is a terminal, makes the widest columns narrower until a row fits into one of its
+ * lines. */
 void table_fit(struct table *table, FILE *out);
 
 /* Makes the widest columns narrower until a row has at most `limit` characters. The columns that

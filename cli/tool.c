@@ -36,8 +36,9 @@ const char *tool_agent(void)
     return name;
 }
 
-/* Opens a file in memory that has the text, at its beginning. The program can read it again by the
- * name /proc/self/fd/0. Returns -1 with errno on failure. */
+/* Opens the standard input of the program: a file in memory with the text, or /dev/null if text is
+ * NULL. The program can read the text again as /proc/self/fd/0. Returns -1 with errno on
+ * failure. */
 static int open_input(const char *text)
 {
     size_t size = text != NULL ? strlen(text) : 0;
@@ -72,7 +73,7 @@ static int start(const char *const *words, int input, int output, pid_t *pid)
     return error;
 }
 
-/* Reads to the end, and keeps the beginning. */
+/* Reads fd to its end, and keeps the first TOOL_SAID_MAX - 1 bytes. */
 static void read_said(int fd, char said[TOOL_SAID_MAX])
 {
     char rest[512];

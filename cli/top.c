@@ -44,7 +44,7 @@ static int write_text(const struct top_news *news, enum top_order order, FILE *o
     return error;
 }
 
-/* Waits until the time. Returns false if no process reads the output any more. */
+/* Waits until due_ns. Returns false if no process reads the output any more. */
 static bool wait_until(int64_t due_ns)
 {
     for (int64_t now_ns = top_now_ns(); now_ns < due_ns; now_ns = top_now_ns()) {
@@ -60,8 +60,8 @@ static bool wait_until(int64_t due_ns)
     return true;
 }
 
-/* Takes a reading, keeps it in *reading if it succeeded, and sets *news. Returns an error after
- * which the command ends. */
+/* Takes a reading, and sets *news. If the attempt succeeded, the new reading replaces *reading.
+ * Returns an error only if the command ends because of it. */
 static int batch_read(const struct top_settings *settings, struct top_reading **reading,
                       struct top_news *news)
 {
@@ -85,7 +85,7 @@ static int batch_read(const struct top_settings *settings, struct top_reading **
     return 0;
 }
 
-/* Writes readings until their number is reached, or until no process reads them. */
+/* Writes settings->count readings (0: no limit), or fewer if no process reads them any more. */
 static int batch_run(const struct top_settings *settings, bool json)
 {
     struct top_reading *reading = NULL;
@@ -131,7 +131,8 @@ struct top_arguments {
     const char *key;
 };
 
-/* Checks what the options say together. Sets the count and the order. */
+/* Checks that the options may be combined. Sets *order, and for --once the count and the batch
+ * mode. */
 static int arguments_check(struct top_arguments *arguments, enum top_order *order)
 {
     if (arguments->once && arguments->count > 0) {

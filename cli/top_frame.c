@@ -1,5 +1,5 @@
 /*
- * Makes what `holdfast top` shows: see top_frame.h.
+ * Makes the text that `holdfast top` shows: see top_frame.h.
  */
 #include "top_frame.h"
 
@@ -10,7 +10,7 @@
 #include "options.h"
 #include "text.h"
 
-/* Until then an answer that has not come is nothing to tell. */
+/* The screen reports a missing answer only after this time. */
 static const int64_t patience_ns = 1000000000;
 
 static const char help_text[] =
@@ -65,7 +65,7 @@ static void write_heading(const struct top_news *news, int64_t delay_ns, FILE *o
     fputc('\n', out);
 }
 
-/* Says that the agent does not answer. */
+/* If the agent does not answer, writes a line about that. */
 static void write_silence(const struct top_news *news, FILE *out)
 {
     char duration[TEXT_DURATION_SIZE];
@@ -178,7 +178,7 @@ static void write_observers(const struct top_reading *reading, FILE *out)
     fputc('\n', out);
 }
 
-/* The most important lines come first: a low screen leaves out the last ones. */
+/* The most important lines come first, because a screen with few rows leaves out the last lines. */
 void top_summary_write(const struct top_news *news, int64_t delay_ns, FILE *out)
 {
     const struct top_reading *reading = news->reading;
@@ -212,8 +212,8 @@ static size_t write_lines(const char *text, size_t count, FILE *out)
     return written;
 }
 
-/* Writes the line between the summary and the table: what the user types, a message, or what the
- * table is. */
+/* Writes the line between the summary and the table: the delay that the user types, a message, or a
+ * description of the table. */
 static void write_middle(const struct top_ui *ui, FILE *out)
 {
     enum top_order order = ui->orders[ui->view];
@@ -320,7 +320,7 @@ static void next_order(struct top_ui *ui, unsigned step)
     ui->first = 0;
 }
 
-/* Sorts as the key says. Returns false if no order has that key. */
+/* Chooses the order of that key. Returns false if no order has that key. */
 static bool choose_order(struct top_ui *ui, int key)
 {
     for (unsigned order = 0; order < TOP_ORDER_COUNT; order++) {
@@ -344,7 +344,7 @@ static void scroll_up(struct top_ui *ui, size_t count)
     ui->first = ui->first > count ? ui->first - count : 0;
 }
 
-/* top_frame_write() stops at the end. */
+/* May scroll beyond the last page: top_frame_write() then moves back to the last page. */
 static void scroll_down(struct top_ui *ui, size_t count)
 {
     ui->first = ui->total - ui->first > count ? ui->first + count : ui->total;

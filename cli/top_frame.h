@@ -1,9 +1,9 @@
 /*
- * The text of `holdfast top`: the lines above the tables, and a whole screen. And its keys: each
- * changes what the screen shows.
+ * The text of `holdfast top` (the lines above the tables, and a whole screen), and its keys, which
+ * change the screen.
  *
- * These functions are pure: they ask nobody, and need no terminal. top_screen.c puts the lines on a
- * terminal, and passes the keys on.
+ * These functions need neither the agent nor a terminal. top_screen.c writes the lines to a
+ * terminal, and calls top_ui_key() for each key.
  */
 #ifndef HOLDFAST_CLI_TOP_FRAME_H
 #define HOLDFAST_CLI_TOP_FRAME_H
@@ -22,11 +22,12 @@ static const int64_t top_delay_ns_max = INT64_C(24) * 3600 * 1000000000;
 
 /* The last reading, and the state of the next one. */
 struct top_news {
-    const struct top_reading *reading; /* the last one that succeeded; NULL: none yet */
+    const struct top_reading *reading; /* the last reading that succeeded; NULL: none yet */
     int64_t now_ns;                    /* CLOCK_BOOTTIME */
-    int error;                         /* of the last attempt; 0: it succeeded */
+    int error;                         /* the error of the last attempt; 0: it succeeded */
     int64_t failed_ns;                 /* since when attempts fail */
-    int64_t asked_ns;                  /* since when the agent is being asked; 0: it is not */
+    /* when the running attempt began; 0: no attempt is running */
+    int64_t asked_ns;
 };
 
 /* The choices of the user. */
@@ -34,10 +35,10 @@ struct top_ui {
     enum top_view view;
     enum top_order orders[TOP_VIEW_COUNT];
     bool reverse;
-    bool help;   /* the help is shown instead */
+    bool help;   /* the screen shows the help */
     bool typing; /* the user types a delay */
     char typed[16];
-    char message[120]; /* about the last key; "": nothing */
+    char message[120]; /* a message about the last key; "": none */
     int64_t delay_ns;
     size_t first; /* the first row that is shown */
     size_t page;  /* how many rows fit, set by top_frame_write() */
@@ -75,9 +76,9 @@ enum top_action top_ui_key(struct top_ui *ui, int key) __attribute__((warn_unuse
 void top_summary_write(const struct top_news *news, int64_t delay_ns, FILE *out);
 
 /*
- * Writes a screen of at most `height` lines. Lines may be longer than `width`, if that is very
- * small. Sets *title to the number of the line that has the titles of the table, or to -1. Returns
- * 0 or HF_ENOMEM.
+ * Writes a screen of at most `height` lines. Lines may be longer than `width` if `width` is very
+ * small. Sets *title to the number of the line with the titles of the table, or to -1 if there is
+ * no such line. Returns 0 or HF_ENOMEM.
  */
 int top_frame_write(const struct top_news *news, struct top_ui *ui, size_t width, size_t height,
                     int *title, FILE *out) __attribute__((warn_unused_result));

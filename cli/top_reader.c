@@ -28,7 +28,8 @@ struct top_reader {
     int error;
 };
 
-/* Makes one reading, with the mutex held before and after. */
+/* Takes one reading. The caller holds the mutex, which this function releases while it asks the
+ * agent. */
 static void read_once(struct top_reader *reader)
 {
     const struct top_reading *before = reader->before;

@@ -1,6 +1,6 @@
 /*
- * A thread that asks the agent for readings, so that `holdfast top` answers keys and signals also
- * while an agent does not answer.
+ * A thread that asks the agent for readings. So `holdfast top` reacts to keys and signals even
+ * while the agent does not answer.
  *
  * The owner calls all functions from one thread. The owner asks for one reading at a time. When the
  * answer is there, the descriptor becomes readable. If the thread is still asking when the owner

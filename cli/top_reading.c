@@ -15,14 +15,15 @@ enum { CHUNK_SIZE = 65536 };
  * report of another host, seen twice, could look like two sightings. */
 static const int64_t sighting_least_ns = 50000000;
 
-/* Without a newer sighting, the rate of the last ones is kept for this long. */
+/* Without a newer sighting, the rate of the previous reading is kept for this long. */
 static const int64_t sighting_kept_ns = 30000000000;
 
 /* If a lock has moved to another host and its tokens have risen by at least the smallest range of a
  * grant, the rise may be a skipped rest of a range (docs/TIMEOUTS.md), so the rate is unknown. */
 static const uint64_t gap_least = 4096;
 
-/* No host begins a thousand million holds of a lock in a second: such a rise is no rate. */
+/* No host begins a thousand million holds of a lock in a second. If a rate is higher than that, it
+ * counts as unknown. */
 static const double rate_milli_max = 1e12;
 
 /* A piece of a reading's memory. */
@@ -43,7 +44,7 @@ int64_t top_now_ns(void)
 
 /* ---- memory ---- */
 
-/* Returns memory for any object, which lives as long as the reading; NULL: no memory. */
+/* Returns memory for an object of any type, freed with the reading; NULL: no memory. */
 static void *keep(struct top_reading *reading, size_t size)
 {
     size_t aligned = (size + sizeof(max_align_t) - 1) / sizeof(max_align_t) * sizeof(max_align_t);
@@ -375,14 +376,14 @@ int top_reading_nested(struct top_reading *reading, size_t lock, const struct hf
     return 0;
 }
 
-/* ---- what follows from the whole ---- */
+/* ---- rates and totals, computed when the reading is complete ---- */
 
 static bool is_same_text(const char *one, const char *other)
 {
     return one != NULL && other != NULL && strcmp(one, other) == 0;
 }
 
-/* Returns the exclusive holds in 1000 s between two sightings, or -1 if that cannot be known. */
+/* Returns the number of exclusive holds in 1000 s, computed from two sightings; -1: unknown. */
 static int64_t rate_milli(const struct top_sighting *one, const struct top_sighting *other)
 {
     uint64_t rise = other->token - one->token;
@@ -397,7 +398,7 @@ static int64_t rate_milli(const struct top_sighting *one, const struct top_sight
     return (int64_t)rate;
 }
 
-/* Sets the sighting and the rate of a lock, from those of the reading before. */
+/* Sets the sighting and the rate of a lock. `before`: the lock in the previous reading. */
 static int lock_compare(struct top_reading *reading, struct top_lock *lock,
                         const struct top_lock *before)
 {
@@ -448,7 +449,8 @@ static void count_lock(struct top_reading *reading, const struct top_lock *lock)
 
 void top_reading_finish(struct top_reading *reading, const struct top_reading *before)
 {
-    size_t at = 0; /* in `before`: both are in the order of their names */
+    /* an index of before->locks; both readings list the locks in the order of names */
+    size_t at = 0;
 
     for (size_t index = 0; index < reading->lock_count; index++) {
         struct top_lock *lock = &reading->locks[index];
@@ -459,7 +461,7 @@ void top_reading_finish(struct top_reading *reading, const struct top_reading *b
         }
         if (before != NULL && at < before->lock_count &&
             strcmp(before->locks[at].info.name, lock->info.name) == 0) {
-            /* without memory the rate stays unknown */
+            /* the reading is still useful if there is no memory for this */
             (void)lock_compare(reading, lock, &before->locks[at]);
         }
         count_lock(reading, lock);
@@ -468,8 +470,8 @@ void top_reading_finish(struct top_reading *reading, const struct top_reading *b
 
 /* ---- asking ---- */
 
-/* The argument of the callbacks: the reading, and the first error of a callback that returns
- * nothing. */
+/* The argument of the callbacks: the reading, and the error of on_status(), which cannot return
+ * it. */
 struct top_asking {
     struct top_reading *reading;
     int error;

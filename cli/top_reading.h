@@ -9,10 +9,10 @@
  *
  * Holds a second. The agent does not count takes (docs/METRICS.md, "Acquires are not counted"). But
  * each exclusive hold of a lock has a token of its own, and tokens are given out without gaps while
- * grants end cleanly (docs/TIMEOUTS.md, "How long tokens last"). So the difference of the tokens of
- * two exclusive holders, seen at two times, is the number of exclusive holds that began in between.
- * If a grant ends uncleanly, the rest of its range of tokens is skipped; such a difference does not
- * count as holds (see rate_milli() in top_reading.c).
+ * grants end cleanly (docs/TIMEOUTS.md, "How long tokens last"). Two readings may see two exclusive
+ * holders of a lock. The difference of their tokens is the number of exclusive holds that began in
+ * between. If a grant ends uncleanly, the rest of its range of tokens is skipped; such a difference
+ * does not count as holds (see rate_milli() in top_reading.c).
  */
 #ifndef HOLDFAST_CLI_TOP_READING_H
 #define HOLDFAST_CLI_TOP_READING_H
@@ -29,18 +29,18 @@ enum { TOP_LOCKS_MAX = 16384, TOP_HOSTS_MAX = 1024 };
 
 /* An exclusive holder that a reading has found. */
 struct top_sighting {
-    int64_t at_ns; /* when; 0: there was none */
+    int64_t at_ns; /* when the lock had this holder; 0: there was no exclusive holder */
     uint64_t token;
     const char *agent; /* NULL: unknown */
 };
 
 struct top_lock {
     struct hf_lock_info info;     /* its memory belongs to the reading */
-    struct top_sighting sighting; /* the last one, of this reading or an earlier one */
-    int64_t holds_milli; /* exclusive holds begun in 1000 s, by the last two sightings; -1: unknown
-                          */
+    struct top_sighting sighting; /* the last sighting, from this reading or an earlier one */
+    /* exclusive holds in 1000 s, computed from the last two sightings; -1: unknown */
+    int64_t holds_milli;
     int64_t oldest_hold_ns;  /* -1: none, or unknown */
-    int64_t longest_wait_ns; /* of the waiters that are listed; -1: none, or unknown */
+    int64_t longest_wait_ns; /* the longest wait of the listed waiters; -1: none, or unknown */
     bool in_use;             /* held, awaited, closed, or maybe held by a host that is not seen */
 };
 
@@ -50,12 +50,12 @@ struct top_host {
     const char *name;
     const char *address; /* NULL: unknown */
     enum top_role role;
-    /* Of an observer: down if it has been silent for too long, or if its session is over. Of a host
-     * of unknown role: not known. */
+    /* The state of an observer: down if it has been silent for too long, or if its session is over.
+     * The state of a host of unknown role: not known. */
     enum hf_voter_state state;
-    int64_t partitions;    /* those that this voter coordinates; -1: unknown */
-    int64_t round_trip_ns; /* of the last renewal that it acknowledged; -1: unknown */
-    size_t holds;          /* holders and waiters in this reading */
+    int64_t partitions;    /* the number that this voter coordinates; -1: unknown */
+    int64_t round_trip_ns; /* the round trip of the last acknowledged renewal; -1: unknown */
+    size_t holds;          /* this host's holders and waiters in this reading */
     size_t waits;
 };
 
@@ -70,9 +70,9 @@ struct top_reading {
     struct top_chunk *chunks; /* memory of all texts and parties */
     int64_t at_ns;            /* CLOCK_BOOTTIME, when the reading began */
     int64_t took_ns;
-    struct hf_status status; /* without its voters, which are among the hosts */
+    struct hf_status status; /* its list of voters is empty: the voters are in `hosts` */
     struct judged judged;
-    int64_t observers;      /* those that the agent knows; -1: an older agent, which does not say */
+    int64_t observers;      /* how many the agent knows; -1: an older agent does not report it */
     struct top_host *hosts; /* in the order of their names */
     size_t host_count;
     struct top_lock *locks; /* in the order of their names, as the agent lists them */
@@ -83,7 +83,7 @@ struct top_reading {
     size_t nested_capacity;
     bool cut; /* there are more locks than TOP_LOCKS_MAX */
     size_t in_use, held, awaited, closed;
-    int64_t holds_milli; /* the sum over all locks; -1: of no lock is it known */
+    int64_t holds_milli; /* the sum of the known rates of all locks; -1: none is known */
 };
 
 /* Begins an empty reading. Returns NULL if there is no memory. */
@@ -94,8 +94,8 @@ void top_reading_destroy(struct top_reading *reading);
 
 /* The callbacks of hf_status(), hf_facts() and hf_list() call these functions. The status comes
  * first, then the facts, then the locks. A result other than 0 is an HF_E..., or TOP_FULL if the
- * reading has TOP_LOCKS_MAX locks. now_ns of top_reading_lock() is the time now; `info` is older
- * by its age. */
+ * reading has TOP_LOCKS_MAX locks. now_ns of top_reading_lock() is the present time. `info` shows
+ * the lock as it was info->age_ns before that time. */
 enum { TOP_FULL = 1 };
 int top_reading_status(struct top_reading *reading, const struct hf_status *status)
     __attribute__((warn_unused_result));
@@ -109,7 +109,8 @@ int top_reading_lock(struct top_reading *reading, const struct hf_lock_info *inf
 int top_reading_nested(struct top_reading *reading, size_t lock, const struct hf_party *waiter,
                        int64_t outer_pid) __attribute__((warn_unused_result));
 
-/* Counts, and compares the tokens with those of the reading before (NULL: there is none). */
+/* Computes the totals, and the rates by the tokens in the previous reading `before` (NULL:
+ * none). */
 void top_reading_finish(struct top_reading *reading, const struct top_reading *before);
 
 /* Asks the agent for a whole reading. `before` is only read. Returns 0 and *out, or an HF_E... */

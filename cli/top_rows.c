@@ -156,7 +156,8 @@ static void write_lock_cell(FILE *out, int cell, const struct top_lock *lock)
     }
 }
 
-/* Writes for which process a wait waits, or why there is no single one. */
+/* Writes the process that has the lock for which this row's process waits. If no single process has
+ * the lock, writes the number of holders, or how long the lock-delay still lasts. */
 static void write_waited_for(FILE *out, const struct top_row *row)
 {
     const struct hf_lock_info *info = &row->lock->info;
@@ -251,8 +252,8 @@ static void write_host_cell(FILE *out, int cell, const struct top_host *host)
 
 /* ---- who waits for whom ---- */
 
-/* Processes are the same if they have the same number on the same host. An unknown process is the
- * same as no other one. */
+/* Orders processes by host and process ID. A result of 0 means the same process only if both are
+ * known (is_known()). */
 static int compare_processes(const struct hf_party *one, const struct hf_party *other)
 {
     int order = strcmp(one->agent != NULL ? one->agent : "",
@@ -345,7 +346,7 @@ const struct hf_party *top_wait_follow(const struct top_rows *rows, const struct
     return first;
 }
 
-/* ---- their order ---- */
+/* ---- the order of the rows ---- */
 
 static const struct {
     const char *word;
@@ -470,7 +471,7 @@ static void row_add(struct top_rows *rows, struct top_row row)
     rows->rows[rows->count++] = row;
 }
 
-/* A free lock is shown, too, as long as it is known how often it was held lately. */
+/* A free lock is also shown while its rate of holds is above 0. */
 static void add_locks(const struct top_reading *reading, struct top_rows *rows)
 {
     for (size_t index = 0; index < reading->lock_count; index++) {
@@ -549,7 +550,7 @@ void top_rows_free(struct top_rows *rows)
     *rows = (struct top_rows){.rows = NULL};
 }
 
-/* ---- their cells ---- */
+/* ---- the cells of the rows ---- */
 
 static char *cell_make(const struct top_rows *rows, const struct top_row *row, int cell)
 {

@@ -1,7 +1,7 @@
 /*
  * The tables of `holdfast top`: which rows a reading has, in which order, and their cells.
  *
- * These functions are pure: they ask nobody, and need no terminal.
+ * These functions need neither the agent nor a terminal.
  */
 #ifndef HOLDFAST_CLI_TOP_ROWS_H
 #define HOLDFAST_CLI_TOP_ROWS_H
@@ -30,7 +30,7 @@ enum top_order {
     TOP_ORDER_COUNT,
 };
 
-/* One row. The view says which members are set. */
+/* One row. The comment at a member names the views that set it; other views leave it NULL. */
 struct top_row {
     const struct top_lock *lock;   /* TOP_LOCKS, TOP_WAITS */
     const struct hf_party *waiter; /* TOP_WAITS */
@@ -55,7 +55,7 @@ int top_rows_make(const struct top_reading *reading, enum top_view view, enum to
                   bool reverse, struct top_rows *out) __attribute__((warn_unused_result));
 void top_rows_free(struct top_rows *rows);
 
-/* Returns whether the view can be sorted so. */
+/* Returns whether the view can be sorted in that order. */
 bool top_view_has(enum top_view view, enum top_order order);
 
 /* Returns the word of --sort for an order, and the key that chooses it. */

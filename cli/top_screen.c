@@ -28,10 +28,10 @@ enum {
     ESCAPE = 0x1b,
 };
 
-/* Without an agent the command asks again so much later. */
+/* The pause after an attempt to which no agent answered. */
 static const int64_t retry_ns = 1000000000;
 
-/* While an answer is overdue, the screen shows for how long, and changes so often. */
+/* While an answer is overdue, the screen shows for how long, and is drawn again after this time. */
 static const int64_t tick_ns = 1000000000;
 
 struct top_screen {
@@ -39,11 +39,11 @@ struct top_screen {
     SCREEN *terminal;
     WINDOW *window;
     int signal_fd;
-    sigset_t signals; /* that end the command */
-    sigset_t waiting; /* the signals that are blocked while the command waits */
+    sigset_t signals; /* the signals that end the command */
+    sigset_t waiting; /* the signal mask during ppoll() */
     const struct top_settings *settings;
     struct top_reader *reader;
-    struct top_reading *reading; /* the last one that succeeded */
+    struct top_reading *reading; /* the last reading that succeeded */
     struct top_news news;
     struct top_ui ui;
     int64_t due_ns;      /* when to ask next */
@@ -320,7 +320,8 @@ static int wait_ms(const struct top_screen *screen, int64_t now_ns)
     return wait_ns <= 0 ? 0 : (int)(wait_ns / 1000000) + 1;
 }
 
-/* One turn: asks if it is time, shows the screen, and waits for what comes next. */
+/* One turn of the loop: asks the agent if a reading is due, draws the screen, and waits for a key,
+ * an answer or a signal. */
 static void turn(struct top_screen *screen)
 {
     struct pollfd fds[3] = {
@@ -354,7 +355,7 @@ static void turn(struct top_screen *screen)
         screen->gone = true;
         screen->ended = true;
     } else {
-        /* also after an interrupted ppoll(): SIGWINCH is a key to ncurses */
+        /* also after an interrupted ppoll(): ncurses reports SIGWINCH as a key */
         take_keys(screen);
         take_answer(screen);
     }
@@ -379,7 +380,8 @@ static int signals_open(struct top_screen *screen, sigset_t *before)
     (void)sigprocmask(SIG_BLOCK, &screen->signals, before);
     (void)sigprocmask(SIG_BLOCK, NULL, &screen->waiting);
     (void)sigdelset(&screen->waiting, SIGWINCH);
-    /* SIGWINCH always interrupts a wait, also when it comes a moment before the wait begins. */
+    /* SIGWINCH is blocked except in ppoll(). So it interrupts ppoll() even if it arrives just
+     * before the call. */
     sigset_t resize;
     sigemptyset(&resize);
     sigaddset(&resize, SIGWINCH);
@@ -388,7 +390,7 @@ static int signals_open(struct top_screen *screen, sigset_t *before)
     return screen->signal_fd < 0 ? HF_ENOMEM : 0;
 }
 
-/* Lets the signal end the process, as it would have done without this program's care. */
+/* Lets the signal end the process by its default action. */
 static int end_by_signal(int number, const sigset_t *before)
 {
     (void)signal(number, SIG_DFL);

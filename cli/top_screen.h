@@ -18,7 +18,7 @@ struct top_settings {
     hf_client *client;  /* borrowed */
     const char *prefix; /* borrowed */
     int64_t delay_ns;
-    int64_t count; /* end after so many readings; 0: do not */
+    int64_t count; /* the number of readings before the end; 0: no limit */
     enum top_order order;
 };
 
@@ -34,8 +34,9 @@ int top_screen_run(const struct top_settings *settings, bool *asking)
 /* Returns whether the command goes on after this error, because the agent may come back. */
 bool top_is_passing(int error);
 
-/* Returns when to ask again: delay_ns after the last reading began. The agent gets a pause of 19
- * times as long as the reading took, so that readings take at most a twentieth of its time. */
+/* Returns when to ask again: delay_ns after the last reading began, or later. The pause after a
+ * reading is at least 19 times as long as the reading took. So the agent spends at most a twentieth
+ * of its time on readings. */
 int64_t top_next_ns(int64_t asked_ns, int64_t took_ns, int64_t delay_ns);
 
 #endif

@@ -1,7 +1,7 @@
 # How every target is compiled. Every target of this project links `hf_flags` PRIVATE, except
-# agent/core, which links `hf_flags_core`. That one has no hardening that makes the compiler call
-# functions which the source does not call (__stack_chk_fail, __memcpy_chk). A test checks that the
-# core calls only mem* and the assertion's hook.
+# agent/core, which links `hf_flags_core`. hf_flags_core leaves out the hardening with which the
+# compiler calls functions that the source does not call (__stack_chk_fail, __memcpy_chk). A test
+# checks that the core calls only mem* and the assertion's hook.
 include(CheckCCompilerFlag)
 
 add_library(hf_flags_common INTERFACE)
@@ -25,8 +25,9 @@ if(HOLDFAST_HTTP)
     target_compile_definitions(hf_flags_common INTERFACE HF_HAVE_HTTP=1)
 endif()
 
-# Hardening. FORTIFY_SOURCE stays off under the sanitizers, which check the same and more. The
-# explicit "no" is for distributions whose gcc has the stack protector on by default.
+# Hardening. FORTIFY_SOURCE stays off in a Debug build, and under the sanitizers, which check the
+# same and more. The explicit -fno-stack-protector is for distributions whose gcc has the stack
+# protector on by default.
 target_compile_options(hf_flags_core INTERFACE -fno-stack-protector)
 target_compile_options(hf_flags INTERFACE -fstack-protector-strong)
 check_c_compiler_flag(-fstack-clash-protection HF_STACK_CLASH)
@@ -59,13 +60,14 @@ if(HF_SANITIZE)
     if(NOT HF_FUZZ AND NOT HF_SANITIZE STREQUAL "thread")
         set(HF_WAITING_OPTIONS -O0)
     endif()
-    # Here gcc warns about paths that only its own instrumentation made. The release build has the
-    # warning.
+    # With a sanitizer gcc warns about paths that only its own instrumentation creates. The release
+    # build keeps this warning.
     add_compile_options($<$<C_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
 endif()
 
 # With HF_FUZZ a target fuzz_X (tests/fuzz/) is linked with -fsanitize=fuzzer, and all other targets
-# are only instrumented for it. Without HF_FUZZ it is linked with a main() that replays its corpus.
+# are only instrumented for it. Without HF_FUZZ a target fuzz_X is linked with a main() that replays
+# its corpus.
 if(HF_FUZZ)
     add_compile_options(-fsanitize=fuzzer-no-link)
 endif()

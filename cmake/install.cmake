@@ -9,7 +9,7 @@ set(HF_PC_INCLUDEDIR ${CMAKE_SOURCE_DIR}/include)
 set(HF_PC_RPATH "-Wl,-rpath,\${libdir} ")
 configure_file(cmake/holdfast.pc.in ${CMAKE_BINARY_DIR}/lib/pkgconfig/holdfast.pc @ONLY)
 
-# The installed one finds its prefix from its own path, so that --prefix and staging work.
+# The installed holdfast.pc finds its prefix from its own path, so that --prefix and staging work.
 set(HF_PC_LIBDIR ${CMAKE_INSTALL_LIBDIR})
 set(HF_PC_INCLUDEDIR ${CMAKE_INSTALL_INCLUDEDIR})
 foreach(dir HF_PC_LIBDIR HF_PC_INCLUDEDIR)

@@ -1,5 +1,5 @@
-# The target `labelled` builds what the tests with the sanitizer's label run, and nothing else: what
-# ./dev test needs of a sanitizer's build. A plain build has everything.
+# The target `labelled` builds only the programs that the tests with the sanitizer's label run.
+# ./dev test builds only this target with a sanitizer, and all targets without one.
 if(HF_SANITIZE STREQUAL "thread")
     set(HF_LABEL tsan)
 else()
@@ -7,9 +7,9 @@ else()
 endif()
 add_custom_target(labelled)
 
-# hf_labelled([TARGET...]): to be called at the end of a folder that has tests. It adds the programs
-# test_X and X for each test X of the folder that has the label. If such tests run another program,
-# it is named. A program that is missing here shows: its test cannot be started, and so has failed.
+# hf_labelled([TARGET...]): to be called at the end of a folder that has tests. For each test X of
+# the folder that has the label, it adds the programs test_X and X. TARGET names the other programs
+# that such tests run. If a program is missing here, its test cannot be started, and so fails.
 function(hf_labelled)
     if(NOT HF_SANITIZE)
         return()

@@ -42,7 +42,7 @@ def main() -> None:
                 with lock.acquire() as hold:  # waits as long as it takes
                     lead(hold, name, journal)
             except holdfast.LockLost as lost:
-                # another one may lead now: this one gets in line again
+                # another process may lead now, so this process waits for its turn again
                 print(f"{name} does not lead any more: {lost}", flush=True)
 
 

@@ -16,14 +16,14 @@ LOCK=ledger
 TTL_MS=2000 # session_ttl and grace_period; the lock-delay is the default, 1 s
 GUARD_S=20  # nothing here takes that long unless something is wrong
 
-# ---- telling, by the clock of the machine
+# ---- messages and events, with times by the machine's clock
 
 now_ms() { local t=${EPOCHREALTIME/[.,]/}; echo $((t / 1000)); }
 
 # seconds MS: prints milliseconds as seconds, such as "1.2".
 seconds() { printf '%d.%d' $(($1 / 1000)) $(($1 % 1000 / 100)); }
 
-# Prints one line of the story, in one write.
+# Prints one line about what happens, with the time since the beginning, in one write.
 tell() {
     local ms=$(($(now_ms) - DEMO_BEGUN_MS))
     printf '%6s s  %s\n' "$(seconds "$ms")" "$*"
@@ -31,7 +31,7 @@ tell() {
 
 explain() { printf '\n'; printf '%s\n' "$@"; }
 
-# Writes an event for await() into a file: TIME_MS HOST WHAT TOKEN.
+# Appends an event for await() to a file: TIME_MS HOST WHAT TOKEN.
 note() { printf '%s %s %s %s\n' "$(now_ms)" "$1" "$2" "${3:--}" >>"$DEMO_DIR/events"; }
 
 die() {
@@ -42,7 +42,7 @@ die() {
 
 # ---- the workers; this script calls itself for them
 
-# Runs while the lock is held.
+# Runs as the command under the lock.
 work() {
     local host=$1
     note "$host" holds "$HOLDFAST_TOKEN"
@@ -215,7 +215,7 @@ clean_up() {
 # ask HOST WORD...: runs the command `holdfast` on that host.
 ask() { holdfast -s "$DEMO_DIR/host-$1/agent.sock" "${@:2}"; }
 
-# Prints the host that coordinates the lock, by the answer of one of the other two hosts.
+# Prints the host that coordinates the lock, as host a reports it.
 coordinator() {
     local tries name=''
     for ((tries = 0; tries < GUARD_S * 20; tries++)); do

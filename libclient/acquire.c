@@ -192,7 +192,7 @@ int claim_hold(hf_lock *lock)
 {
     int result = HF_ENOTHELD;
     pthread_mutex_lock(&lock->mutex);
-    /* this wait ends, because the owner of the claim has a time-out of its own */
+    /* this wait is no longer than the other thread's claim */
     while (lock->claimed && hold_held(&lock->hold)) {
         pthread_cond_wait(&lock->unclaimed, &lock->mutex);
     }
@@ -248,9 +248,11 @@ static int agent_reconnect(hf_lock *lock, const struct wait_limit *limit, int64_
     return 0;
 }
 
-/* Sleeps for a moment, because the next step needs something that the agent has to do first.
- * *pace_ns grows with each call. Returns 0, or an error that ends the wait. A polled take does not
- * sleep: then the result can be TAKE_GOES_ON. */
+/* Called when the take cannot go on without the agent: the agent is down, the handle has no
+ * binding, or the lease is over. Tries to connect or to get a binding, and sleeps for a moment.
+ * *pace_ns is the sleep after a failed attempt to connect; it doubles with each failure. Returns 0,
+ * or an error that ends the wait. A polled take does not sleep; for it the result can be
+ * TAKE_GOES_ON. */
 static int agent_await(hf_lock *lock, const struct wait_limit *limit, const struct binding *binding,
                        int64_t *pace_ns)
 {
@@ -414,10 +416,10 @@ static bool take_ungranted(const struct take *take)
 }
 
 /*
- * Gets a new binding for a handle that does not own its seat any more, because the agent took the
- * client's process for ended or gave the slot to another lock. Without a new binding the take
- * cannot go on: a waiter in a seat without an owner is never served. Returns 1 if the take must
- * begin its step again, or an error.
+ * Gets a new binding for a handle that does not own its seat any more, because the agent concluded
+ * that the client's process has ended, or gave the slot to another lock. Without a new binding the
+ * take cannot go on: a waiter in a seat without an owner is never served. Returns 1 if the take
+ * must begin its step again, or an error.
  */
 static int take_anew(struct take *take)
 {
@@ -454,7 +456,8 @@ static int take_step(struct take *take, enum hfi_outcome *outcome)
         return 0;
     case HFI_CANCELED:
         return HF_ECANCELED;
-    case HFI_TIMED_OUT: /* of a try: it took the word, but readers still hold */
+    /* the wait ran out of time; a try: it took the word, but readers still hold */
+    case HFI_TIMED_OUT:
         return try_only ? HF_EBUSY : HF_ETIMEDOUT;
     case HFI_REFUSED:
         return HF_EBUSY;
@@ -463,8 +466,8 @@ static int take_step(struct take *take, enum hfi_outcome *outcome)
          * queue */
         return waits && try_only && !take_ungranted(take) ? HF_EBUSY : 1;
     case HFI_RETIRED:
-    case HFI_GONE: /* the agent took the client's process for ended, and removed it from the
-                    * queue */
+    /* the agent concluded that the client's process has ended, and took it out of the queue */
+    case HFI_GONE:
         *outcome = HFI_HELD;
         take->lost = take->binding;
         return take_anew(take);

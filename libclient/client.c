@@ -80,8 +80,8 @@ static int connect_error(hf_client *client)
     return error;
 }
 
-/* Finds this process's command line for HELLO. The agent shows it to people. It stays empty without
- * /proc. */
+/* Finds this process's command line for HELLO. The agent shows the command line to people. Without
+ * /proc it stays empty. */
 static void command_find(hf_client *client)
 {
     char words[2 * HFI_FRAME_COMMAND_MAX];
@@ -157,7 +157,7 @@ static int connect_to_agent(hf_client *client, int *out)
     return error;
 }
 
-/* Connects the socket and says HELLO. */
+/* Connects the socket to the agent, and sends HELLO. */
 static int greet(hf_client *client)
 {
     int fd = -1;
@@ -242,8 +242,8 @@ static void refusal_keep(hf_client *client, const struct hfi_frame *reason)
     }
 }
 
-/* Reads the frame with which an agent says why it has no room. An agent that does not say it hangs
- * up, so this wait is short. */
+/* Reads the frame with which an agent reports why it has no room. An agent that sends no such frame
+ * hangs up, so this wait is short. */
 static void refusal_read(hf_client *client)
 {
     struct answer answer;

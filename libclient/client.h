@@ -88,7 +88,7 @@
 enum {
     CHANGED_RING = 1024, /* changed names kept for hf_next_event */
     ANSWER_MS = 5000,    /* an agent that answers later than this counts as absent */
-    REFUSAL_MS = 100,    /* an agent that refuses a connection says within this time why */
+    REFUSAL_MS = 100,    /* within this time a refusing agent reports the reason */
     REACH_MS = 1000,     /* how long a call without a time-out tries to reach the agent */
     TRY_MS = 1000,       /* how long a try waits for the agent's grant */
 };
@@ -143,13 +143,15 @@ struct lock_lane {
     _Atomic uint64_t changing; /* 0, or the number of the hold that the thread ends or changes */
 };
 
-#define LANE_SHARED (UINT64_C(1) << 62)  /* a shared take: of the reader's cell, not of the word */
+/* the take is shared: it swaps the reader's cell, not the word */
+#define LANE_SHARED (UINT64_C(1) << 62)
 #define LANE_UNDOING (UINT64_C(1) << 63) /* the thread undoes its take; a claimant waits */
 
 /*
  * The handle's hold. Any thread may read it at any time, and so may a signal handler. The thread
- * that took the lock writes it between two changes of serial. While serial is odd, the hold is
- * being written. The fields that every hold uses lie in one cache line.
+ * that took the lock, or the claimant that changes the hold, writes it. While serial is odd, the
+ * fields other than ended, lost and lease_end_ns are being written. The fields that every hold uses
+ * lie in one cache line.
  */
 struct hold {
     _Alignas(HFI_LINE) _Atomic uint64_t serial;
@@ -228,7 +230,9 @@ struct hf_lock {
     uint32_t flags;                         /* hf_lock_options.flags */
     _Atomic uint16_t lanes_used;            /* lanes that have an owner; changed under the claim */
     bool simple; /* no limit and not reentrant, so that lanes are allowed */
-    struct lock_lane lanes[LOCK_LANES + 1]; /* the last lane is the claimant's, for `changing` */
+    /* the last lane is for the thread that has the claim, which uses only the field `changing` of
+     * it */
+    struct lock_lane lanes[LOCK_LANES + 1];
     struct hold hold;
 
     hf_client *client;

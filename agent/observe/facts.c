@@ -1,8 +1,8 @@
 /*
  * The facts for `holdfast doctor`: the judgement about this agent with its reasons, and the state
- * of this agent, its host and its cell, as numbers and short texts by name (TOLD). The command
- * compares the facts with bounds and prints a remedy (cli/doctor_agent.c, cli/doctor_cell.c,
- * cli/doctor_host.c).
+ * of this agent, its host and its cell, as numbers and short texts by name. The frame TOLD carries
+ * them. The command compares the facts with bounds and prints a remedy (cli/doctor_agent.c,
+ * cli/doctor_cell.c, cli/doctor_host.c).
  *
  * Each fact is in memory, or the kernel gives it without waiting for a disk or another agent.
  */
@@ -176,8 +176,8 @@ static void add_leftovers(const struct agent *agent, struct hfi_facts_builder *b
     }
 }
 
-/* Adds those clients of the previous agent of which this agent cannot know whether they live: their
- * number, and some of their names. */
+/* Adds the number of unproven clients, and some of their names. The previous agent left these
+ * clients, and this agent cannot know whether they live. */
 static void log_unproven(const struct agent *agent, struct hfi_facts_builder *builder)
 {
     char text[FILES_TEXT_MAX] = "";
@@ -414,6 +414,6 @@ size_t facts_write(struct agent *agent, uint64_t request, unsigned char *buffer)
     }
     add_gossip(agent, &builder);
     add_peers(agent, &builder);
-    add_observers(agent, &builder); /* last, because a cell may have more than there is room for */
+    add_observers(agent, &builder); /* last, because there may be no room for all observers */
     return hfi_facts_finish(&builder);
 }

@@ -10,7 +10,7 @@
  * `holdfast doctor` show its judgement, so they cannot disagree. `holdfast doctor` shows more than
  * reasons: things to look at when there is time, and its own tests of the host.
  *
- * Pure: a judgement follows from facts, which judge.c collects. Each reason has a stable name, for
+ * A judgement depends only on the facts that judge.c collects. Each reason has a stable name, for
  * monitors; docs/METRICS.md lists them.
  */
 #ifndef AGENT_OBSERVE_JUDGEMENT_H
@@ -79,8 +79,9 @@ struct judgement_voter {
     const char *why_down;        /* "": not known */
     int64_t round_trip_worst_ns; /* the longest round trip of the last minutes; -1: none was
                                   * measured */
-    int64_t clock_least_ppm;     /* the rates of the voter's clock and this host's differ by at
-                                  * least this; 0: they may be equal */
+    /* the least difference between the rates of the voter's clock and this host's clock; 0: the
+     * rates may be equal */
+    int64_t clock_least_ppm;
 };
 
 /* All pointers are borrowed. -1: the number is not known; NULL: the text is not known. */

@@ -117,8 +117,8 @@ void log_begin_limited(struct log_line *line, enum log_level level, const char *
     }
 }
 
-/* Returns whether a terminal may show nothing for the character, or may change the look of the line
- * because of it. */
+/* Returns whether the log escapes the character: it is not valid UTF-8, it is a control character,
+ * or a terminal may show nothing for it. */
 static bool is_escaped(const struct hfi_utf8 *unit)
 {
     return !unit->valid || hfi_utf8_is_control(unit->code_point) ||

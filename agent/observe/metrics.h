@@ -28,7 +28,7 @@ struct metrics_voter {
     bool self;
     bool up;
     bool refused;
-    int64_t answer_age_ns; /* since its last acknowledgement; -1: it has never answered */
+    int64_t answer_age_ns; /* since the voter's last acknowledgement; -1: it has never answered */
     struct peers_figures link;
 };
 
@@ -43,7 +43,7 @@ struct metrics {
     bool was_safe; /* the session was safe in this epoch */
     uint32_t epoch;
     int64_t remaining_ns; /* time left of the lease; negative: time since its deadline */
-    bool astray;          /* the clock's rate is beyond max_drift */
+    bool astray;          /* the kernel adjusts the clock by more than max_drift */
     const struct judgement *judgement;
     int64_t tls_end_s; /* when the first of the certificates ends, wall clock; 0: no TLS */
     const struct host_counts *host;

@@ -2,7 +2,7 @@
  * A watchdog of the loop: it measures how long each turn took, which part of the turn took longest,
  * and for which user.
  *
- * While a turn lasts, the agent renews no lease and answers no client. The time that users'
+ * While a turn lasts, the loop's thread renews no lease and answers no client. The time that users'
  * requests take is bounded, for each user and for all together (io/socket_share.h). If a bound is
  * ever missing, the watchdog shows where: it logs each turn of more than a twentieth of session_ttl
  * (turn_slow), with the longest part.

@@ -77,7 +77,8 @@ struct address_entry {
 enum address_verdict {
     ADDRESS_KEPT = 0, /* the address is not new, or it has to wait */
     ADDRESS_DIALLED,
-    ADDRESS_CONTRADICTED, /* the home's connection is up, so another address is refused */
+    /* the agent is connected at another address, so this address is refused */
+    ADDRESS_CONTRADICTED,
     ADDRESS_FULL,         /* the host's quota is used up, or the address cannot be dialled */
 };
 

@@ -199,8 +199,8 @@ static void contradicted(struct peers *peers, struct peer_agent *peer, const cha
     }
 }
 
-/* Logs an announced address that is refused. It logs one such address a minute, because such an
- * agent may announce any number of addresses. */
+/* Logs a refused address, but at most one a minute: a sender may announce any number of
+ * addresses. */
 static void not_added(struct peers *peers, const struct message_agent *name, const char *address,
                       const char *why)
 {

@@ -81,12 +81,13 @@ struct peers {
     uint32_t free_count; /* how many entries, of count, are free again */
     struct log_limit not_added_limit;
     struct peer_agent peers[TRANSPORT_PEERS_MAX];
-    uint16_t buckets[PEERS_BUCKETS]; /* index in peers + 1, by the name's hash; 0: none */
+    /* 1 + an index of `peers`, at the bucket of the name's hash; 0: none */
+    uint16_t buckets[PEERS_BUCKETS];
     uint32_t dirty_count;
     uint16_t dirty[TRANSPORT_PEERS_MAX]; /* indices of peers with a buffer */
     unsigned char *kept[PEERS_BUFFERS_KEPT];
     uint32_t kept_count;
-    uint64_t files_sum; /* the hash of the files of [tls] that sum_of_files() returned last */
+    uint64_t files_sum; /* sum_of_files() when the files of [tls] were last read */
     int64_t files_ns;   /* when the files were last looked at */
     bool files_kept;    /* the present files were refused; they may become valid later */
     char kept_text[TRANSPORT_ERROR_MAX]; /* why the present files were refused */
@@ -109,7 +110,7 @@ struct peers {
     /* For display: how many messages of each kind; index 0 counts gossip. */
     uint64_t sent[MESSAGE_KIND_END];
     uint64_t received[MESSAGE_KIND_END];
-    uint64_t strangers; /* packets from agents whose address is not known */
+    uint64_t strangers; /* packets from agents that are not in the table */
     uint64_t refusals[PEERS_REFUSAL_COUNT];
 };
 

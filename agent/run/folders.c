@@ -45,7 +45,7 @@ static bool is_trusted(const struct agent *agent, uid_t owner)
     return is_own(agent, owner) || (stat("/", &top) == 0 && owner == top.st_uid);
 }
 
-/* Returns whether other users could replace a folder inside this folder. */
+/* Returns whether every user may write to the folder, and so can replace a folder inside it. */
 static bool is_open(const struct stat *status)
 {
     return (status->st_mode & 0002) != 0 && (status->st_mode & S_ISVTX) == 0;

@@ -30,8 +30,8 @@ struct agent;
 bool keeper_open(struct agent *agent) __attribute__((warn_unused_result));
 void keeper_close(struct agent *agent);
 
-/* Tells the keeper when the loop will have renewed the session. The keeper does nothing before
- * due_ns. */
+/* Notifies the keeper by which time the loop will have renewed the session. The keeper renews
+ * nothing before due_ns. */
 void keeper_expect(struct agent *agent, int64_t due_ns);
 
 /* Called when a turn took so long that a client may have held it up. For the next seconds, the

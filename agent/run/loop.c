@@ -2,7 +2,7 @@
  * The event loop: one timer for everything that is due, the signals, and the orderly end.
  *
  * The loop never wakes without a reason: the timer is set to the earliest time that the cores, the
- * socket or systemd's watchdog asks for.
+ * socket, the regions or systemd's watchdog ask for.
  */
 #include "run/loop.h"
 

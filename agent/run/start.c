@@ -500,9 +500,10 @@ static bool collect_old(void *arg, const char *space, const char *shm_name)
     return true;
 }
 
-/* Deletes the rows of the previous session, in one commit. An old copy of the store must not look
- * newer because a start was killed after this commit. So until this voter votes again, its messages
- * report no newer commit than the store had when it was opened (disk_keep_opened()). */
+/* Deletes the rows of the previous session, in one commit. This commit would make an old copy of
+ * the store look newer, if the agent is killed before it votes. So until this voter votes again,
+ * its messages report no newer commit than the store had when it was opened
+ * (disk_keep_opened()). */
 static bool leave_session(struct agent *agent)
 {
     struct old_regions old = {.count = 0};

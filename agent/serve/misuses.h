@@ -1,7 +1,7 @@
 /*
- * Log lines about mistakes of local processes: the same text once a minute for a process, and a few
- * lines a minute for a user. A line that is left out is counted, and the next line of the same user
- * and event has the count.
+ * Log lines about mistakes of local processes. The same text is logged once a minute for a process.
+ * For a user there are a few lines a minute. A line that is left out is counted, and the next line
+ * of the same user and event has the count.
  *
  * log_limit.h alone is not enough: a process that repeats its mistake would use up the lines of its
  * user's other processes.

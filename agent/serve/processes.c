@@ -198,9 +198,9 @@ void process_remove(struct agent_client *client)
 
 /* ---- how they end ---- */
 
-/* Reports the end of the process to its clients. Each report lets the host core change the list of
- * clients, so the loop takes the first client anew each time. It stops when the user's share of the
- * turn is spent. */
+/* Reports to the host core, for each client of the process, that the process has ended. Each report
+ * lets the host core change the list of clients, so the loop takes the first client anew each time.
+ * It stops when the user's share of the turn is spent. */
 static void process_ended(struct process *process)
 {
     bool left = true;

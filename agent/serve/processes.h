@@ -42,8 +42,8 @@ struct agent;
 struct agent_client;
 struct processes;
 
-/* Names a process. Serial 0 names no process. process_find() finds nothing by the name of a process
- * that has ended. */
+/* Names a process. Serial 0 names no process. process_find() finds a process by its name until the
+ * process is freed, at the latest some turns after its end. */
 struct process_name {
     uint64_t key;
     uint64_t serial;
@@ -106,7 +106,7 @@ enum process_life {
 enum process_life process_of_record(struct processes *all, const struct client_record *record,
                                     struct process **out) __attribute__((warn_unused_result));
 
-/* Returns NULL if the process has ended. */
+/* Returns NULL if the process was freed. */
 struct process *process_find(const struct processes *all, struct process_name name);
 
 /* process_add() makes the client one of the process's clients, and process_remove() undoes that. A

@@ -59,8 +59,8 @@ struct regions {
     struct host_region_note *notes[HOST_NAMESPACES_MAX]; /* the notes in the lease page */
     /* set: regions that were given up and not begun anew yet */
     uint64_t rubbish;
-    uint64_t roomless;                      /* set, part of rubbish: given up because a page had no
-                                             * memory */
+    /* set, a subset of rubbish: given up because a page had no memory */
+    uint64_t roomless;
     uint64_t unsound;                       /* set: regions that are unusable, to be given up when
                                              * the turn ends */
     uint64_t mended;                        /* set: regions whose header was written again in this
@@ -226,8 +226,8 @@ void regions_take_notes(struct agent *agent)
     }
 }
 
-/* If the lease page is of an older release, it has no times of closed locks. So each lock is taken
- * for just closed, with the longest lock-delay. */
+/* If the lease page is of an older release, it has no times of closed locks. So each lock counts as
+ * just closed, with the longest lock-delay. */
 static void note_unknown_closings(struct agent *agent)
 {
     int64_t longest_ns = MESSAGE_LOCK_DELAY_MAX_MS * INT64_C(1000000);

@@ -19,8 +19,9 @@
 
 enum regions_result {
     REGIONS_ADOPTED,
-    REGIONS_AGAIN,  /* some region cannot be adopted: call again with new cores, without that
-                     * region */
+    /* some region cannot be adopted: the caller calls again with new cores, and the next call
+     * leaves that region out */
+    REGIONS_AGAIN,
     REGIONS_OVER,   /* the session cannot go on; agent->error says why */
     REGIONS_FAILED, /* the store failed; agent->error says why */
 };

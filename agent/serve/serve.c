@@ -477,7 +477,8 @@ static struct connection *connection_of(struct agent *agent, const struct host_a
         return socket_find(agent->serve->server, client->connection);
     }
     struct connection *connection = socket_find(agent->serve->server, action->connection);
-    /* If the connection has a client by now, only that client leads to the connection. */
+    /* The action is for a connection without a client. If the connection has a client by now, the
+     * action is dropped. */
     return connection != NULL && connection_note(connection)->client == 0 ? connection : NULL;
 }
 

@@ -237,13 +237,13 @@ struct hf_reason {
  * Connects to this host's agent. options may be NULL. The caller owns *out, and must pass it to
  * hf_disconnect in the end.
  * HF_ENOAGENT: no agent answered within connect_timeout_ns. HF_EFULL: the agent has no room for one
- * more client, or had no room for one more connection until connect_timeout_ns was over; if that is
- * because its disk is full, options->why says so. HF_EINVAL:
- * also if the socket's path has more than 107 bytes. HF_EPROTO: the answer is invalid, or this
- * process is in another time namespace than the agent: the readings of CLOCK_BOOTTIME in the two
- * namespaces differ, so deadlines would mean nothing, and options->why has the difference.
- * (The call does not notice a difference smaller than the time of the greeting, which is well below
- * a millisecond on an idle machine.) HF_EVERSION, HF_EACCES, HF_ENOMEM.
+ * more client, or had no room for one more connection until connect_timeout_ns was over; if the
+ * agent's disk is full, options->why says so. HF_EINVAL: also if the socket's path has more than
+ * 107 bytes. HF_EPROTO: the answer is invalid, or this process is in another time namespace than
+ * the agent: the readings of CLOCK_BOOTTIME in the two namespaces differ, so deadlines would mean
+ * nothing, and options->why has the difference. (The call does not notice a difference smaller than
+ * the time of the greeting, which is well below a millisecond on an idle machine.) HF_EVERSION,
+ * HF_EACCES, HF_ENOMEM.
  */
 int hf_connect(const struct hf_options *options, hf_client **out);
 

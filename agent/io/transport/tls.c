@@ -18,7 +18,7 @@
 
 enum { PEM_SIZE_MAX = 1024 * 1024 };
 
-/* errno if the files cause the failure. After a failure with any other errno, a later call may
+/* errno of a failure that the files cause. After a failure with any other errno, a later call may
  * succeed. */
 enum { WRONG = EINVAL };
 
@@ -73,7 +73,8 @@ static void judge(int result, const char *path, char *error)
 
 /* ---- reading ---- */
 
-/* Returns whether only the file's owner may use it; the group may read it, too. */
+/* Returns whether other users can do nothing with the file, and its group cannot write it. If not,
+ * writes the mode to error. */
 static bool is_secret(const struct stat *status, const char *path, char *error)
 {
     if ((status->st_mode & 027) == 0) {
@@ -175,8 +176,9 @@ static void first_name(const mbedtls_x509_crt *crt, char *out, size_t size)
     }
 }
 
-/* Returns whether the listener at the other end accepts the certificate as one for `name`. If
- * NNG tells the listener a name, it is the common name, even if there are alternative names. */
+/* Returns whether the listener at the other end accepts the certificate as one for `name`. A
+ * listener that gets a name from NNG gets only the common name, even if there are alternative
+ * names. */
 static bool has_common_name(const mbedtls_x509_crt *cert, const char *name)
 {
 #ifdef NNG_OPT_TLS_PEER_CN

@@ -55,7 +55,7 @@ static const int64_t accept_again_ns = 100000000;
 static const int64_t check_grace_ns =
     5000000000; /* the time that the agent has to reach its own inbox */
 static const int64_t check_late_ns =
-    1000000000; /* if a check is later than this, the process itself stood still */
+    1000000000; /* if a check ends later than this, it reports nothing: this process stood still */
 
 /* ---- reporting ---- */
 
@@ -65,8 +65,7 @@ static void log_link(struct transport *transport, const char *event, const char 
     transport->handler.trouble(transport->handler.arg, event, address, text);
 }
 
-/* Returns whether an event may be reported now. If so, it may not be reported again for
- * check_ns. */
+/* Returns whether an event may be logged now. If so, forbids the next line for check_ns. */
 static bool may_log(const struct transport *transport, int64_t *quiet_until_ns)
 {
     int64_t now_ns = clock_boottime_ns();
@@ -265,7 +264,8 @@ static void accept_begin(struct transport *transport)
     nng_stream_listener_accept(transport->listener, transport->accept.aio);
 }
 
-/* Closes the link that has to make room for a newcomer. Returns false if there is none. */
+/* If there is no room for a newcomer, closes a link to make room. Returns false if no link may be
+ * closed for that. */
 static bool make_room(struct transport *transport)
 {
     struct transport_inbox *inbox = &transport->inbox;
@@ -390,7 +390,7 @@ static int64_t min_ns(int64_t a, int64_t b)
 }
 
 /* Returns whether the listener accepts and only the check's TLS handshake is slow: the handshake is
- * under way, or the last one took too long. The check then waits as long as a dialler would. */
+ * under way, or the last one took too long. In this case the check goes on. */
 static bool check_is_slow(const struct transport *transport, int64_t now_ns)
 {
     const struct transport_peer *self = transport->self;
@@ -459,8 +459,9 @@ static int64_t peer_due(struct transport_peer *peer, int64_t now_ns)
     return peer->dial_at_ns;
 }
 
-/* Closes links that did not greet, or sent nothing valid, in time. Returns when to look again. The
- * timer also fires greet_ns after each newcomer, so many strangers are noticed soon. */
+/* Closes links that did not greet in time, and links that sent no valid packet in time. Returns
+ * when to look again. The timer also fires greet_ns after each newcomer, so a large number of
+ * strangers is noticed soon. */
 static int64_t inbound_due(struct transport *transport, int64_t now_ns)
 {
     struct transport_inbox *inbox = &transport->inbox;
