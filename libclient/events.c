@@ -261,7 +261,7 @@ int events_enable(hf_client *client)
         struct hfi_frame frame = {.kind = HFI_FRAME_EVENTS};
         struct answer answer;
         int ignored = client_ask(client, &frame, HFI_FRAME_DONE, &answer);
-        (void)ignored; /* if the agent is down, the next connection asks again */
+        (void)ignored; /* if the agent is down, the next connection sends EVENTS again */
     }
     pthread_mutex_unlock(&client->socket_mutex);
     return error;
@@ -403,7 +403,8 @@ HFI_PUBLIC int hf_unwatch(hf_client *client, const char *prefix)
         int ignored = client_ask(client, &frame, HFI_FRAME_DONE, &answer);
         (void)ignored; /* if the agent is down, the watch ended with the connection */
         pthread_mutex_lock(&client->list_mutex);
-        /* after the answer, so that all names that came before the answer are in the ring */
+        /* The watch is removed after the answer, so that all names that came before the answer are
+         * in the ring. */
         watch_remove(client, prefix);
         pthread_mutex_unlock(&client->list_mutex);
     }

@@ -25,8 +25,8 @@ void hold_store(hf_lock *lock, struct binding *binding, enum hf_mode mode,
 {
     struct hold *hold = &lock->hold;
     if (lock->lease_ns != 0 && !same_hold) {
-        /* When the lock was taken, the seat's deadline was set to the end of the shorter limit,
-         * limit_ns. */
+        /* When the lock was taken, the seat's deadline was set to limit_ns after the take. limit_ns
+         * is the shorter of lease_ns and max_stall_ns. */
         int64_t end_ns = (int64_t)atomic_load(
             &hfi_seat(&binding->map->region, binding->seat)->deadline_ns);
         /* Any process that maps the region can write any value here. */
@@ -166,7 +166,8 @@ static int release_claimed(hf_lock *lock)
         counts = hold_judge(lock, &view, boottime_ns(), NULL) == HOLD_COUNTS;
     }
     if (!counts) {
-        /* before the word is freed, because another hold can begin as soon as the word is free */
+        /* The reason is noted before the word is freed, because another hold can begin as soon as
+         * the word is free. */
         ended_note(lock, &view, false);
     }
     /* release: before the word changes; pairs with the acquire in hold_changing() */
@@ -302,7 +303,7 @@ HFI_PUBLIC int hf_downgrade(hf_lock *lock)
                                                                              : HF_ENOTHELD;
     } else if (view.mode == HF_EXCLUSIVE) {
         error = downgrade(lock, &view);
-        /* events.c may have looked while the hold was changing, as in acquire_again() */
+        /* events.c may have looked at the hold during the change, so it must look again */
         events_look(lock->client);
     }
     claim_give(lock);

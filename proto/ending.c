@@ -7,10 +7,10 @@
 #include <string.h>
 
 /*
- * The layout of a note's two words. `what` has the kind in the low 8 bits, then a bit that is set
- * if the user is known, and the user in the high 32 bits. `hold` has the low bits of the token and
- * HOLD_NOTED, so that it is never 0 for an exclusive hold. It is 0 for a shared hold, whose note is
- * in its seat.
+ * The layout of the words `what` and `hold` of a note. `what` has the kind in the low 8 bits, then
+ * a bit that is set if the user is known, and the user in the high 32 bits. `hold` has the low bits
+ * of the token and HOLD_NOTED, so that it is never 0 for an exclusive hold. `hold` is 0 for a
+ * shared hold, whose note is in its seat.
  */
 enum { WHAT_KIND = 0xff, WHAT_USER_KNOWN = 0x100, WHAT_UID_SHIFT = 32 };
 #define HOLD_NOTED (UINT64_C(1) << 63)

@@ -304,8 +304,9 @@ static bool take_again(const struct hfi_actor *actor, uint32_t slot, uint64_t *m
 }
 
 /*
- * To be called after the word was freed for readers, of which `first` is the first. Returns true if
- * there is no such reader any more, and the word was taken again to serve the waiters behind them.
+ * To be called after the word was freed for readers; `first` is the first of them. Returns true if
+ * none of them waits any more, and this function has taken the word again to serve the waiters
+ * behind them.
  */
 static bool readers_left(const struct hfi_actor *actor, uint32_t slot, const struct pick *first,
                          uint64_t *mine)

@@ -128,7 +128,7 @@ uint32_t message_voters_find(const struct message_voters *voters, const struct m
     return at;
 }
 
-/* ---- What differs ---- */
+/* ---- the difference between two configurations, as a text ---- */
 
 struct difference {
     char *text;

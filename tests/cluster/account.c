@@ -1,10 +1,10 @@
 /*
- * One account covers all the work that a user can cause the agent. One user is at its limit, in
- * every possible way, while another user opens new locks. Between the other user's request and its
- * answer the agent works at most 50 ms, and the agent's session is never in jeopardy. The 50 ms are
- * processor time, because on a busy machine wall-clock time says nothing about the agent. The same
- * holds when the agent is killed and started again during the attacks. The test needs root, for two
- * users.
+ * The agent charges all work that a user causes to one account of that user. One user is at its
+ * limit, in every possible way, while another user opens new locks. Between the other user's
+ * request and its answer the agent works at most 50 ms, and the agent's session is never in
+ * jeopardy. The 50 ms are processor time, because on a busy machine wall-clock time says nothing
+ * about the agent. The same holds when the agent is killed and started again during the attacks.
+ * The test needs root, for two users.
  */
 #include <check.h>
 #include <errno.h>
@@ -99,7 +99,8 @@ static void hello_again(void)
     }
 }
 
-/* Sends a second HELLO on its connection, again and again, without waiting for an answer. */
+/* Keeps one connection. Opens further connections that send HELLO as the same client, again and
+ * again, without waiting for an answer. */
 static void resume_again(void)
 {
     for (;;) {

@@ -34,7 +34,7 @@ struct hfi_ending {
     char agent[HFI_LABEL_MAX + 1]; /* BROKEN: the administrator's agent; empty: not known */
 };
 
-/* Only the agent calls these functions, and before it takes the hold away. */
+/* Only the agent calls these functions, each time before it takes a hold away. */
 
 /* Notes the ending of the exclusive hold with that token. */
 void hfi_ending_note(const struct hfi_region *region, uint32_t slot, uint64_t token,

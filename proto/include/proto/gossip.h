@@ -68,7 +68,8 @@ struct gossip_holder {
     int64_t uid;
     uint64_t token;
     int64_t held_ms;
-    int64_t remaining_ms; /* time until the hold ends by itself; -1: the hold is renewed */
+    int64_t remaining_ms; /* time until the hold's own limit ends it; -1: its limit, if it has one,
+                           * does not end it before the lease */
     char command[GOSSIP_COMMAND_MAX + 1];
 };
 

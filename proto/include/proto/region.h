@@ -366,8 +366,8 @@ static inline uint64_t hfi_lease(int64_t deadline_ns, uint32_t epoch)
 static inline bool hfi_lease_counts(const struct hfi_trust *trust, uint64_t lease, int64_t now_ns)
 {
     int64_t left_ns = hfi_lease_deadline_ns(lease) - now_ns;
-    /* relaxed, both: a thread that does not see the word which another thread has refused checks
-     * the lease itself */
+    /* relaxed, both: another thread may just have stored `disbelieved`. A thread that does not see
+     * the new value checks the lease itself. */
     return left_ns > 0 &&
            (trust == NULL ||
             (left_ns <= atomic_load_explicit(&trust->ahead_max_ns, memory_order_relaxed) &&
