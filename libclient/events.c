@@ -3,10 +3,10 @@
  *
  * The descriptor is an epoll set of three descriptors: the agent's socket (POKE, CHANGED, a
  * hang-up), a timer, and an eventfd that is readable while an event is queued. The timer is set to
- * the next time at which a hold may end: the deadline of the lease or of one hold, or the end of
- * the grace period. The timer runs on CLOCK_BOOTTIME, so it fires without an agent and after a
- * suspend. hf_next_event() looks at the holds only after the timer has fired, or after
- * events_look().
+ * the next time at which a hold may end (the deadline of the lease or of one hold, or the end of
+ * the grace period) or at which a started acquire is due. The timer runs on CLOCK_BOOTTIME, so it
+ * fires without an agent and after a suspend. hf_next_event() looks at the holds only after the
+ * timer has fired, or after events_look().
  *
  * Each handle keeps the number of its hold and which events of that hold were reported, so that
  * JEOPARDY, SAFE and LOST come once each. A hold that was reported lost is marked, and never counts

@@ -44,7 +44,7 @@ struct cell_traffic {
     uint64_t packets;
     uint64_t bytes;
     uint64_t renewals;   /* RENEW and its answers */
-    uint64_t background; /* heartbeats, gossip, pulls, hellos: messages without any lock */
+    uint64_t background; /* heartbeats, gossip, catch-up, hellos: messages that no lock causes */
     uint64_t for_locks;  /* all other messages */
     uint64_t commits;
     uint64_t token_ranges; /* token ranges that the coordinators leased to the host */

@@ -1,7 +1,7 @@
 /*
- * The comparisons. Each function starts its own agent under bench->directory, measures, stops the
- * agent, and fills in a figure whose name and text are already set. It returns 0, or -1 after
- * complain(). The comment behind a function names its file, also for the functions below it.
+ * The comparisons. Each function starts the agents that it needs under bench->directory, measures,
+ * stops the agents, and fills in a figure whose name and text are already set. It returns 0, or -1
+ * after complain(). The comment behind a function names its file, also for the functions below it.
  */
 #ifndef BENCH_FIGURES_H
 #define BENCH_FIGURES_H

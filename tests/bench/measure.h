@@ -1,6 +1,6 @@
 /*
- * What all comparisons of the bench share: the clock, a series of measured values, rounds that
- * alternate between two contenders, and a figure with its verdicts, printed as text or JSON.
+ * The parts that all comparisons of the bench share: the clock, a series of measured values, rounds
+ * that alternate between two contenders, and a figure with its verdicts, printed as text or JSON.
  *
  * A figure is the ratio of two things that one run measures in short alternating rounds. So a busy
  * neighbour or a changing clock rate affects both things equally. The figure compares medians,

@@ -251,7 +251,8 @@ static inline bool hfi_clear_cell(struct hfi_seat *seat, uint64_t cell)
 }
 
 /* To be called when a reader has cleared its cell, and the word shows a writer, a recall or a
- * watch. Wakes the writer, and rings for the agent. */
+ * watch. Wakes the writer. Rings for the agent if there is a recall or a watch, or if the writer is
+ * a polled waiter. */
 void hfi_reader_left(const struct hfi_actor *actor, uint32_t slot, uint64_t word);
 
 /* Releases a shared hold. This is the inline form of hfi_release_shared(). */

@@ -185,14 +185,15 @@ void hfi_ask_no_upgrade(const struct hfi_actor *actor, const struct hfi_request 
 /*
  * Returns for how long the hold still counts at now_ns; 0 or less if it does not count. Makes no
  * system call. If gone is not NULL, sets *gone to whether the hold can never count again, because
- * the epoch, the holder or the cell is another one.
+ * the epoch, the holder or the cell is another one, or because the hold's own limit is over.
  */
 int64_t hfi_remaining_ns(const struct hfi_region *region, const struct hfi_request *request,
                          uint32_t holder, const struct hfi_held *held, int64_t now_ns, bool *gone);
 
 /*
- * Gives a free lock to the first waiter of its queue, and wakes readers that may enter. Any process
- * may call it at any time. The agent calls it after each death, opening and grant.
+ * Gives a free lock to the first waiter of its queue. If that is a reader, admits and wakes the
+ * readers at the head of the queue. Any process may call it at any time. The agent calls it after
+ * each death, opening and grant.
  */
 void hfi_serve(const struct hfi_actor *actor, uint32_t slot);
 
@@ -271,8 +272,8 @@ bool hfi_polled_may_go_on(const struct hfi_region *region, uint32_t slot, uint32
  * if there is nothing to do. */
 bool hfi_pass_on(const struct hfi_actor *agent, uint32_t slot, uint32_t holder, uint32_t seat);
 
-/* Wakes every sleeper on the slot, because a process may have ended before it woke a sleeper that
- * it had to wake. */
+/* Wakes every process that waits for the lock, because a process may have ended before it woke a
+ * waiter that it had to wake. */
 void hfi_rouse(const struct hfi_actor *agent, uint32_t slot);
 
 /* Sets the recall bit. At most `handovers` more local hand-overs may follow before the grant goes
@@ -296,7 +297,7 @@ bool hfi_retract(const struct hfi_actor *agent, uint32_t slot);
 /*
  * Puts a grant in force: its mode, and its tokens from token_first to token_last, which are in one
  * block of 2^40. The word's token is raised to token_first - 1 if it is lower, and reduced to
- * token_last if it is higher.
+ * token_last if it is higher. A word that names a holder keeps its token.
  */
 void hfi_grant(const struct hfi_actor *agent, uint32_t slot, enum hfi_grant mode,
                uint64_t token_first, uint64_t token_last);
@@ -309,9 +310,9 @@ struct hfi_range {
 
 /*
  * To be called for a word whose token may be outside of the range because a process has overwritten
- * the word. If the token is in the range, returns false. Otherwise the whole range counts as used,
- * and the hold of the process that the word names ends. The lock is closed until closed_until_ns,
- * if that is in the future. *before: the word before the change.
+ * the word. If the token is in the range, returns false. Otherwise the whole range counts as used.
+ * If the word names a process, the hold of that process ends, and the lock is closed until
+ * closed_until_ns, if that is in the future. *before: the word before the change.
  */
 bool hfi_use_up(const struct hfi_actor *agent, uint32_t slot, const struct hfi_range *range,
                 int64_t closed_until_ns, uint64_t *before);

@@ -1,7 +1,7 @@
 /*
- * What the harness needs of each lock service that it compares: a peer, and a client of it. One
- * file for each peer fills in a table of functions. The load loop, the clock, the check of
- * exclusion and the histograms belong to the harness (load.h), and are the same for all peers.
+ * The interface between the harness and each lock service that it compares: a peer, and a client of
+ * a peer. One file for each peer fills in a table of functions. The load loop, the clock, the check
+ * of exclusion and the histograms belong to the harness (load.h), and are the same for all peers.
  *
  * A *run* is a peer that is up: it was started below its own folder, and its servers are known by
  * process id. The bench's process calls start, stop, kill and restart, one at a time. Clients live

@@ -1,7 +1,7 @@
 /*
  * See results_targets.h. A target compares a quantity of Holdfast in one case with the same
- * quantity of one peer, or of all peers. The array `targets` lists them. It names a peer by its
- * `name`; the tables of results name a peer by its title.
+ * quantity of one peer, or of all peers. The array `targets` lists them. An entry names a peer by
+ * its `name`; the tables of results name a peer by its title.
  */
 #include "results_targets.h"
 

@@ -8,7 +8,7 @@
  * the connection, and with it the answer, can find the node that it made. The first client makes
  * the lock's node and its own node in one transaction. It has the lock without listing the nodes.
  *
- * The C client has two threads of its own. They notify this thread by a counter of events.
+ * The C client has two threads of its own. They notify the worker's thread by a counter of events.
  */
 #include "zookeeper_lock.h"
 
