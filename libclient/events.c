@@ -517,8 +517,8 @@ static bool next_looked(hf_client *client, struct hf_event *out)
         uint64_t lease = atomic_load_explicit(&map->region.header->lease, memory_order_relaxed);
         int64_t deadline_ns = hfi_lease_deadline_ns(lease);
         if (map->connection != client->events_connection) {
-            /* the agent has abandoned this region: only its existing holds count, and look_at() has
-             * looked at these holds */
+            /* the agent does not use this region any more: only its existing holds count, and
+             * look_at() has looked at these holds */
             continue;
         }
         lapsed |= hfi_lease_left_ns(&map->trust, lease, now_ns) <= 0;

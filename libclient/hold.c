@@ -141,7 +141,7 @@ bool lease_ahead(struct region_map *map, uint64_t lease, int64_t coarse_ns)
          * too */
         return false;
     }
-    /* relaxed: set with the agent's ttl, and constant afterwards */
+    /* relaxed: changes only if an agent starts with another ttl */
     int64_t margin_ns = atomic_load_explicit(&map->trust.ahead_max_ns, memory_order_relaxed) / 2;
     atomic_store_explicit(&map->boot_offset_ns, add_saturated(now_ns - coarse_ns, margin_ns),
                           memory_order_relaxed);

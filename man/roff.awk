@@ -1,7 +1,7 @@
 # The functions with which the other scripts of this folder write text as roff.
 #
-# A page is made of blocks. Each function below writes one block, so that every page has the same
-# shape, whatever it is made from.
+# A page is made of blocks: headings, paragraphs, items, and lines that are shown as they are. There
+# is one function for each kind of block, so that all pages have the same shape.
 
 # Escapes a line of text. A hyphen becomes a minus, so that options can be copied from the page.
 function roff(text) {

@@ -361,7 +361,7 @@ static _Atomic uint32_t *record_claim(const struct hfi_actor *actor, uint32_t ta
 
 /*
  * Hands the word over to a waiter by one swap, with the next token. `seen` is the word before,
- * which is free or names the process that hands it over. Rule 5 determines the order of the steps.
+ * which is free or names the holder whose hold ends. Rule 5 determines the order of the steps.
  */
 static enum handing hand_to(const struct hfi_actor *actor, uint32_t slot, uint64_t seen,
                             const struct pick *pick, uint64_t *next)

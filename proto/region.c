@@ -31,7 +31,7 @@ static bool plan(const struct hfi_region_sizes *sizes, struct hfi_header *header
     }
     uint32_t index_count = 64;
     while (index_count < sizes->slot_count + sizes->slot_count / 2) {
-        /* the loop ends after at most 23 rounds */
+        /* the loop ends after at most 17 rounds, because slot_count is at most 2^22 */
         index_count *= 2;
     }
     header->slot_count = sizes->slot_count;

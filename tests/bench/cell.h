@@ -19,8 +19,9 @@ struct cell {
     uint64_t names_used;
 };
 
-/* Starts the cell. Returns when each agent's session is safe and every partition has its preferred
- * coordinator. ttl is a static text. Call cell_stop() after a failure, too. */
+/* Starts the cell. Returns when every host can take locks of every coordinator, and the partitions
+ * have had time to go to their preferred coordinators. ttl is a static text. Call cell_stop() after
+ * a failure, too. */
 int cell_start(struct cell *cell, const char *below, const char *ttl) MUST_CHECK;
 /* Two steps of cell_start(): cell_launch() starts one agent, and cell_await() waits for the
  * cell. */

@@ -31,7 +31,7 @@ figure_fn figure_cell_waiting;
 figure_fn figure_cell_tries;  /* cell_tries.c */
 figure_fn figure_cell_killed; /* cell_death.c */
 figure_fn figure_cell_vanished;
-figure_fn figure_cell_replaced;
+figure_fn figure_cell_replaced; /* cell_change.c */
 figure_fn figure_cell_tokens;   /* cell_tokens.c */
 figure_fn figure_cell_renewals; /* cell_size.c */
 figure_fn figure_cell_million;

@@ -53,7 +53,7 @@ struct wire_header {
     uint32_t membership;
     uint64_t store_id[2];
     uint64_t commit;
-    /* The record of voters by which the sender goes, as in struct message; not in a version before
+    /* The record of voters that the sender uses, as in struct message; not in a version before
      * 5. */
     uint32_t number;
     uint64_t digest;

@@ -21,7 +21,7 @@ enum { REDIS_NONCE_SIZE = 48, REDIS_SHA_SIZE = 48, REDIS_SOCKET_MAX = SERVER_PAT
 struct redis_client {
     char sha[REDIS_SHA_SIZE]; /* names the script that compares the value and deletes the key */
     uint64_t random;
-    uint64_t holds; /* the holds so far; the count makes each hold's value unique */
+    uint64_t holds; /* rises with each new value and each pause; makes each hold's value unique */
     int64_t lease_ns;
 };
 

@@ -150,7 +150,7 @@ static const char *add_text(char *text, size_t size, size_t *used, const char *m
     return text;
 }
 
-/* Writes a text like "3.31 (2.90 to 4.12)". */
+/* Writes a text like "3.31 x (2.90 to 4.12)". */
 static void format_ratio(char *text, size_t size, const struct results_cell *ratio)
 {
     char median[32];

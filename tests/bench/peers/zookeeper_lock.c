@@ -352,7 +352,7 @@ static int find_predecessor(struct lock *lock, enum peer_mode mode, char before[
 }
 
 /* Waits until no node that comes before lock->node excludes lock->node. Returns PEER_LOST if the
- * session ended. */
+ * session ended or lock->node is gone. */
 static int await_turn(struct lock *lock, enum peer_mode mode, int64_t until_ns)
 {
     struct zookeeper_session *client = lock->client;
