@@ -39,8 +39,8 @@ function begin_heading(title) {
     heading(title)
 }
 
-# Begins a list item. The line has a term, two blanks or more, and the meaning. `text` becomes " " if
-# the line has only the term, because the meaning then begins in the next line.
+# Begins a list item. The line has a term, two blanks or more, and the meaning. If the line has only
+# the term, the meaning begins in the next line, and `text` becomes " ".
 function begin_item(line, at) {
     flush_text()
     line = trim(line)

@@ -55,7 +55,7 @@ bool hfi_evict_reader(const struct hfi_actor *agent, uint32_t slot, uint32_t sea
     }
     if (closed_until_ns > agent->kernel->now_ns(agent->kernel->arg)) {
         close_until(agent, slot, closed_until_ns);
-        /* before the cell is cleared, so that a draining writer sees the closed bit */
+        /* set before the cell is cleared, so that a draining writer sees the closed bit */
         atomic_fetch_or(word, HFI_W_CLOSED);
     }
     bool cleared = clear_cell(shared, reader);

@@ -382,7 +382,7 @@ static enum handing hand_to(const struct hfi_actor *actor, uint32_t slot, uint64
         (pick->value | HFI_WAIT_JOINING | HFI_WAIT_WAITING)) {
         int64_t now_ns = actor->kernel->now_ns(actor->kernel->arg);
         uint64_t limit_ns = atomic_load_explicit(&seat->limit_ns, memory_order_relaxed);
-        if (limit_ns) { /* before the swap, so that the agent can end the hold from its beginning */
+        if (limit_ns) { /* stored before the swap, so that the agent can end the hold at any time */
             /* The deadline only rises. This process may have been stopped for a while, and must not
              * shorten a hold that has begun meanwhile. */
             uint64_t end_ns = (uint64_t)now_ns + limit_ns;

@@ -265,7 +265,8 @@ int agent_program(const char *name, char *path, size_t size)
 }
 
 /* In the child: executes the agent's program. The agent is in a process group of its own, so that
- * the terminal's ^C reaches only the bench. It gets SIGTERM when the bench dies. Does not return. */
+ * the terminal's ^C reaches only the bench. It gets SIGTERM when the bench dies. The function does
+ * not return. */
 static _Noreturn void become_daemon(const char *program, const char *directory, const char *config,
                                     pid_t parent)
 {

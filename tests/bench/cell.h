@@ -49,7 +49,7 @@ struct cell_traffic {
     uint64_t for_locks;  /* all other messages */
     uint64_t commits;
     uint64_t token_ranges; /* token ranges that the coordinators leased to the host */
-    uint64_t wakeups;      /* of the agent's threads */
+    uint64_t wakeups;      /* the wake-ups of the agent's threads */
     int64_t cpu_ns;        /* the agent's processor time */
 };
 

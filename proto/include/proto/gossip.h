@@ -120,7 +120,7 @@ struct gossip_item {
  * lower one. An item with a higher number replaces the same item with a lower number. */
 struct gossip_stamp {
     struct message_agent author;
-    uint64_t incarnation; /* of the author's process */
+    uint64_t incarnation; /* the incarnation of the author's process */
     uint64_t number;
     uint32_t age_ms;
 };

@@ -566,11 +566,11 @@ enum message_voter_status {
 struct message_hello {
     bool answer; /* this HELLO is an answer, and gets no answer */
     uint8_t status;
-    uint64_t incarnation; /* of the sender's process */
+    uint64_t incarnation; /* the incarnation of the sender's process */
     uint64_t echo;        /* in an answer: the incarnation of the HELLO that it answers */
     struct message_rules rules;
     bool bootstrapped;
-    struct message_member members[MESSAGE_VOTERS_MAX]; /* as the sender knows them */
+    struct message_member members[MESSAGE_VOTERS_MAX]; /* the stores that the sender knows */
     struct message_member seen; /* the receiver's store, as the sender knows it */
     /* the highest commit of the receiver's store that the sender knows; 0: none */
     uint64_t seen_commit;

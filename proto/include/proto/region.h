@@ -117,7 +117,7 @@ struct hfi_header {
     uint64_t magic;
     uint32_t version;
     uint32_t header_size;
-    uint64_t size; /* of the whole region, bytes */
+    uint64_t size; /* the size of the whole region in bytes */
     uint32_t slot_count;
     uint32_t index_count; /* a power of two */
     uint32_t holder_count;
@@ -141,7 +141,7 @@ struct hfi_header {
     _Alignas(HFI_LINE) _Atomic uint32_t lease_wake;
     /* the number of processes that may sleep on lease_wake; it may be too high */
     _Atomic uint32_t lease_sleepers;
-    /* not 0: the agent has given this region up, and serves another one */
+    /* not 0: the agent does not serve this region any more, but another one */
     _Atomic uint32_t abandoned;
     _Atomic uint64_t commit; /* unused; earlier releases kept the store's last commit here */
 };

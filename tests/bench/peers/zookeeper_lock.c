@@ -119,7 +119,7 @@ static int begin_session(struct zookeeper_session *client)
     if (client->zookeeper != NULL) {
         zookeeper_close(client->zookeeper);
     }
-    client->expired = false; /* without the mutex: no thread of the C client runs yet */
+    client->expired = false; /* this needs no mutex: no thread of the C client runs now */
     client->sessions++;
     client->zookeeper = zookeeper_init(client->hosts, notice, client->session_ms, NULL, client, 0);
     if (client->zookeeper == NULL) {
