@@ -234,7 +234,7 @@ static int events_create(hf_client *client)
     events->timer_fd = timer_fd;
     events->wake_fd = wake_fd;
     events->enabled = true;
-    events->look = true; /* the first look arms the timer */
+    events->look = true; /* the first look at the holds sets the timer */
     wake_set(events);
     return 0;
 }
@@ -539,7 +539,7 @@ static void socket_look(hf_client *client)
         return; /* the thread that has the mutex reads the socket, and wakes this thread */
     }
     if (client->connection_state != CONNECTION_UP) {
-        int ignored = client_reconnect(client, 0); /* the timer brings the next attempt */
+        int ignored = client_reconnect(client, 0); /* the timer starts the next attempt */
         (void)ignored;
     }
     client_drain(client);

@@ -326,7 +326,7 @@ static int progress(hf_lock *lock, const struct hold_view *view)
     _Atomic uint64_t *deadline =
         &hfi_seat(&view->binding->map->region, view->binding->seat)->deadline_ns;
     uint64_t old_ns = atomic_load(deadline);
-    /* repeats, because other threads may move the deadline at the same time */
+    /* the loop repeats, because other threads may move the deadline at the same time */
     for (int tries = 0; tries < 1000; tries++) {
         int64_t now_ns = boottime_ns();
         int64_t next_ns = add_saturated(now_ns, lock->max_stall_ns);

@@ -40,7 +40,7 @@ function end_declaration(name) {
         }
         same[name] = first
     } else {
-        # The comment of a type is shown with it, as it stands in the header.
+        # The comment of a type is shown together with the type, as in the header.
         add_type(type_key)
     }
     collecting = ""

@@ -152,8 +152,8 @@ bool hfi_ending_last(const struct hfi_region *region, uint32_t slot, struct hfi_
     return atomic_load_explicit(&note->what, memory_order_relaxed) == what || nothing_known(out);
 }
 
-/* Reads the note of a shared hold in its seat. If the slot's note is still of the same ending,
- * takes the name of the administrator's agent from that note. */
+/* Reads the note of a shared hold in its seat. If the slot's note has the same kind and user, takes
+ * the time and the administrator's agent from the slot's note. */
 static bool read_reader(const struct hfi_region *region, uint32_t slot, uint32_t seat,
                         uint64_t cell, struct hfi_ending *out)
 {

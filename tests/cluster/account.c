@@ -177,8 +177,8 @@ static void list_again(void)
     }
 }
 
-/* Sends RING again and again. In every second attacking process all locks have their dirty bits
- * set. In the other processes no dirty bit is set. */
+/* Sends RING again and again. A process with an even pid also sets the dirty bits of all locks each
+ * time. */
 static void ring_again(void)
 {
     struct hfi_frame ring = {.kind = HFI_FRAME_RING};

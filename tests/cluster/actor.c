@@ -252,8 +252,8 @@ static void stage_run(int fd, const char *socket_path)
     }
 }
 
-/* Makes the actor the first process of a new pid namespace. Its parent stays in the test's pid
- * namespace and waits. The test kills that parent, which it knows as the actor's pid. */
+/* Makes the actor the first process of a new pid namespace. The actor's parent stays in the test's
+ * pid namespace and waits. The test kills that parent, which it knows as the actor's pid. */
 static void enter_other_pids(void)
 {
     REQUIRE(unshare(CLONE_NEWPID) == 0, "unshare: %s", strerror(errno));

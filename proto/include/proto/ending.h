@@ -58,9 +58,9 @@ void hfi_ending_forget(const struct hfi_region *region, uint32_t slot);
 bool hfi_ending_read(const struct hfi_region *region, uint32_t slot, uint32_t seat, uint64_t token,
                      uint64_t cell, struct hfi_ending *out);
 
-/* Reads the last note of the slot, whatever hold it is about. Without a note does what
- * hfi_ending_read() does. If this call reads while a note of a second break by the same user
- * overwrites the first, it may return a mixture of both. */
+/* Reads the last note of the slot, whatever hold it is about. If there is no note, sets *out and
+ * returns as hfi_ending_read() does. If a note of a second break by the same user overwrites the
+ * first note during this call, the call may return a mixture of both notes. */
 bool hfi_ending_last(const struct hfi_region *region, uint32_t slot, struct hfi_ending *out);
 
 #endif

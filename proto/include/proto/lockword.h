@@ -206,10 +206,10 @@ void hfi_ring(const struct hfi_actor *actor, uint32_t slot);
 size_t hfi_queue(const struct hfi_region *region, uint32_t slot, uint32_t *seats, size_t size);
 
 /* Returns the grant that the first waiter of the queue needs: shared, exclusive, or none if nobody
- * waits. Bargers count as behind all other waiters. */
+ * waits. Bargers come after all other waiters. */
 enum hfi_grant hfi_wanted(const struct hfi_region *region, uint32_t slot);
 
-/* What the waiters of a slot's queue still want from other hosts. */
+/* Which waiters of a slot's queue still want a grant from other hosts. */
 struct hfi_awaited {
     bool waits;    /* a waiter waits until it gets the lock */
     bool tries;    /* a waiter only tries, and has not been refused yet */
@@ -281,8 +281,8 @@ void hfi_rouse(const struct hfi_actor *agent, uint32_t slot);
 void hfi_recall(const struct hfi_actor *agent, uint32_t slot, uint32_t handovers);
 
 /* Clears the waiters bit under a shared grant if nobody waits. No process can do that, because
- * under such a grant no process can hold the word (rule 3). With the bit set, bargers would never
- * get in. */
+ * under such a grant no process can hold the word (rule 3). With the bit set, bargers could never
+ * take the lock. */
 void hfi_forget_waiters(const struct hfi_actor *agent, uint32_t slot);
 
 /* Changes an exclusive grant that only readers use to a shared one, and clears the recall bit. The

@@ -520,15 +520,15 @@ struct message_owner {
 };
 
 /*
- * A heartbeat, which each voter sends to each other one at regular intervals. A coordinator's
+ * A heartbeat, which each voter sends to every other voter at regular intervals. A coordinator's
  * heartbeat counts if `majority` is true and the heartbeat is not older than the suspicion timeout.
  */
 struct message_heartbeat {
     uint64_t number; /* the number of this heartbeat; it rises from a random start */
     /* the number of the last heartbeat that the sender has from the receiver; 0: none */
     uint64_t echo;
-    /* a majority has echoed a recent heartbeat of the sender, and the sender goes on coordinating;
-     * if `majority` is false, other voters take the sender's partitions over at once */
+    /* A majority has echoed a recent heartbeat of the sender, and the sender goes on coordinating.
+     * If `majority` is false, other voters take over the sender's partitions at once. */
     bool majority;
     bool votes;                      /* the sender may vote */
     struct message_partitions owned; /* the partitions that the sender coordinates */

@@ -195,7 +195,7 @@ struct hfi_seat {
     /* if this reader waits for an exclusive grant, identifies its hold: see hfi_ask_upgrade() */
     _Atomic uint32_t upgrade;
     /* The agent writes a try's place in the queue here to tell the try that the lock is in use
-     * elsewhere. Agents of earlier releases never do, so a try waits. */
+     * elsewhere. Agents of earlier releases never write it, so with them a try waits. */
     _Atomic uint64_t refused;
     /* The reader's cell of the hold that the agent last took away in this seat, and the reason
      * (ending.h). Agents of earlier releases never write these two. */

@@ -1,7 +1,7 @@
 /*
- * Redis servers of the bench's own, and the common part of a client of one server and of a client
- * of several: the lock and its key's value, the requests about the lock, and the pause between
- * tries.
+ * Redis servers of the bench's own. Also the part that a client of one server and a client of
+ * several servers have in common: the lock and its key's value, the requests about the lock, and
+ * the pause between tries.
  *
  * The program is redis-server. Where only Debian's redis-tools is installed, the bench starts
  * redis-check-rdb under the name redis-server: it is the same file, and the package installs no
