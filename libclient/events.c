@@ -120,7 +120,7 @@ void events_forget(hf_lock *lock)
     lock->failed = 0;
 }
 
-/* Appends a name to the ring. The caller holds list_mutex. */
+/* Appends a name to the ring of changed names. The caller holds list_mutex. */
 static void changed_push(struct changed_ring *ring, const char *name, size_t size)
 {
     if (ring->names != NULL && ring->count < CHANGED_RING && size <= HFI_NAME_MAX) {
@@ -135,8 +135,8 @@ void events_changed(hf_client *client, const char *name, size_t size)
 {
     struct changed_ring *ring = &client->events.changed;
     pthread_mutex_lock(&client->list_mutex);
-    /* If the client's ring is full, or if the agent reports with an empty name that it has dropped
-     * names, each watched prefix takes the place of the names: any lock under it may have
+    /* If the ring of changed names is full, or if the agent reports with an empty name that it has
+     * dropped names, each watched prefix takes the place of the names: any lock under it may have
      * changed. */
     if (size == 0 || ring->count == CHANGED_RING) {
         ring->count = 0;
@@ -404,7 +404,7 @@ HFI_PUBLIC int hf_unwatch(hf_client *client, const char *prefix)
         (void)ignored; /* if the agent is down, the watch ended with the connection */
         pthread_mutex_lock(&client->list_mutex);
         /* The watch is removed after the answer, so that all names that came before the answer are
-         * in the ring. */
+         * in the ring of changed names. */
         watch_remove(client, prefix);
         pthread_mutex_unlock(&client->list_mutex);
     }
@@ -583,7 +583,7 @@ HFI_PUBLIC int hf_next_event(hf_client *client, struct hf_event *out)
     pthread_mutex_lock(&client->list_mutex);
     bool found = next_queued(client, out) || (events->look && next_looked(client, out));
     if (found) {
-        wake_set(events); /* there may be more events */
+        wake_set(events); /* the descriptor stays readable, because there may be more events */
     }
     pthread_mutex_unlock(&client->list_mutex);
     return found ? 1 : 0;

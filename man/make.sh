@@ -12,7 +12,7 @@ trap 'rm -rf -- "$work"' EXIT
 
 fail() { echo "man/make.sh: $*" >&2; exit 1; }
 
-# The texts of --help. Those of `holdfast` may be in any file of cli/.
+# Collects the texts of --help. Those of `holdfast` may be in any file of cli/.
 texts_read() {
     cat "$source"/cli/*.c | awk -f "$here/help_text.awk" >"$work/cli"
     awk -f "$here/help_text.awk" "$source/agent/main.c" >"$work/agent"

@@ -88,8 +88,8 @@ struct actor {
     int connected; /* the result of hf_connect() */
 };
 
-/* The user and the namespace that an actor runs as. A zero means the user, or the namespace, of the
- * test. */
+/* The user that an actor runs as, and its pid namespace. Zeros mean the user and the namespace of
+ * the test. */
 struct actor_who {
     uid_t uid;
     gid_t gid;

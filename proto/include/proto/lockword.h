@@ -16,17 +16,17 @@
  *     no process can hold the word, so the agent clears the bit. It sets the recall bit from that
  *     moment until its second scan, so that no process takes the lock meanwhile.
  *  4. A waiter that leaves the queue without the lock marks its cell LEFT, then looks at the word.
- *     If the word names this waiter, it passes the lock on. If the word is free and there are
- *     waiters, it serves them. A waiter that accepts the lock clears its cell. A handle whose cell
- *     is not clear takes the lock exclusively only through the queue. So if a word names a handle
- *     whose cell says LEFT or PASSED, no process holds the lock.
+ *     If the word names this waiter, the waiter passes the lock on. If the word is free and others
+ *     wait, the waiter serves them. A waiter that accepts the lock clears its cell. A handle whose
+ *     cell is not clear takes the lock exclusively only through the queue. So if a word names a
+ *     handle whose cell says LEFT or PASSED, no process holds the lock.
  *  5. A process that hands the lock to a waiter first notes the waiter in its own holder record
  *     (handing_to) and looks at the cell again. After the swap of the word it looks at the cell a
  *     third time. If the cell says LEFT, the process swaps it to PASSED, and the process that
  *     succeeds with this swap passes the lock on. A waiter that joins the queue again finds LEFT or
- *     PASSED. After LEFT, nobody passes on a word that names the waiter, so the word is its own.
- *     After PASSED, the word is not its own. The agent does not reuse a dead client's holder id and
- *     seats while a holder record names that id.
+ *     PASSED. After LEFT, nobody passes on a word that names the waiter, so the word is the
+ *     waiter's own. After PASSED, the word is not the waiter's own. The agent does not reuse a dead
+ *     client's holder id and seats while a holder record names that id.
  *  6. A reader stores its cell, then loads the word. A writer takes the word, then scans the cells
  *     (all seq_cst). So at least one of the two sees the other. A reader that sees a writer clears
  *     its cell again.
