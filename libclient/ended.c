@@ -145,7 +145,7 @@ bool ended_last(struct hf_lock *lock, struct hold_end *out)
     if (!hold_look(lock, now_ns, &view, &worth) || worth == HOLD_COUNTS) {
         return false;
     }
-    ended_find(lock, &view, now_ns, false, out); /* this end is not kept, because a hold in jeopardy
-                                                  * may count again */
+    ended_find(lock, &view, now_ns, false, out); /* the handle does not keep this reason, because a
+                                                  * hold in jeopardy may count again */
     return true;
 }

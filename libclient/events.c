@@ -3,10 +3,10 @@
  *
  * The descriptor is an epoll set of three descriptors: the agent's socket (POKE, CHANGED, a
  * hang-up), a timer, and an eventfd that is readable while an event is queued. The timer is set to
- * the next time at which a hold may end: the deadline of the lease or of one hold, or the end of
- * the grace period. The timer runs on CLOCK_BOOTTIME, so it fires without an agent and after a
- * suspend. hf_next_event() looks at the holds only after the timer has fired, or after
- * events_look().
+ * the next time at which a hold may end (the deadline of the lease or of one hold, or the end of
+ * the grace period) or at which a started acquire is due. The timer runs on CLOCK_BOOTTIME, so it
+ * fires without an agent and after a suspend. hf_next_event() looks at the holds only after the
+ * timer has fired, or after events_look().
  *
  * Each handle keeps the number of its hold and which events of that hold were reported, so that
  * JEOPARDY, SAFE and LOST come once each. A hold that was reported lost is marked, and never counts
@@ -120,7 +120,7 @@ void events_forget(hf_lock *lock)
     lock->failed = 0;
 }
 
-/* Appends a name to the ring. The caller holds list_mutex. */
+/* Appends a name to the ring of changed names. The caller holds list_mutex. */
 static void changed_push(struct changed_ring *ring, const char *name, size_t size)
 {
     if (ring->names != NULL && ring->count < CHANGED_RING && size <= HFI_NAME_MAX) {
@@ -135,8 +135,8 @@ void events_changed(hf_client *client, const char *name, size_t size)
 {
     struct changed_ring *ring = &client->events.changed;
     pthread_mutex_lock(&client->list_mutex);
-    /* If the client's ring is full, or if the agent reports with an empty name that it has dropped
-     * names, each watched prefix takes the place of the names: any lock under it may have
+    /* If the ring of changed names is full, or if the agent reports with an empty name that it has
+     * dropped names, each watched prefix takes the place of the names: any lock under it may have
      * changed. */
     if (size == 0 || ring->count == CHANGED_RING) {
         ring->count = 0;
@@ -234,7 +234,7 @@ static int events_create(hf_client *client)
     events->timer_fd = timer_fd;
     events->wake_fd = wake_fd;
     events->enabled = true;
-    events->look = true; /* the first look arms the timer */
+    events->look = true; /* the first look at the holds sets the timer */
     wake_set(events);
     return 0;
 }
@@ -261,7 +261,7 @@ int events_enable(hf_client *client)
         struct hfi_frame frame = {.kind = HFI_FRAME_EVENTS};
         struct answer answer;
         int ignored = client_ask(client, &frame, HFI_FRAME_DONE, &answer);
-        (void)ignored; /* if the agent is down, the next connection asks again */
+        (void)ignored; /* if the agent is down, the next connection sends EVENTS again */
     }
     pthread_mutex_unlock(&client->socket_mutex);
     return error;
@@ -403,7 +403,8 @@ HFI_PUBLIC int hf_unwatch(hf_client *client, const char *prefix)
         int ignored = client_ask(client, &frame, HFI_FRAME_DONE, &answer);
         (void)ignored; /* if the agent is down, the watch ended with the connection */
         pthread_mutex_lock(&client->list_mutex);
-        /* after the answer, so that all names that came before the answer are in the ring */
+        /* The watch is removed after the answer, so that all names that came before the answer are
+         * in the ring of changed names. */
         watch_remove(client, prefix);
         pthread_mutex_unlock(&client->list_mutex);
     }
@@ -516,8 +517,8 @@ static bool next_looked(hf_client *client, struct hf_event *out)
         uint64_t lease = atomic_load_explicit(&map->region.header->lease, memory_order_relaxed);
         int64_t deadline_ns = hfi_lease_deadline_ns(lease);
         if (map->connection != client->events_connection) {
-            /* the agent has abandoned this region: only its existing holds count, and look_at() has
-             * looked at these holds */
+            /* the agent does not use this region any more: only its existing holds count, and
+             * look_at() has looked at these holds */
             continue;
         }
         lapsed |= hfi_lease_left_ns(&map->trust, lease, now_ns) <= 0;
@@ -538,7 +539,7 @@ static void socket_look(hf_client *client)
         return; /* the thread that has the mutex reads the socket, and wakes this thread */
     }
     if (client->connection_state != CONNECTION_UP) {
-        int ignored = client_reconnect(client, 0); /* the timer brings the next attempt */
+        int ignored = client_reconnect(client, 0); /* the timer starts the next attempt */
         (void)ignored;
     }
     client_drain(client);
@@ -582,7 +583,7 @@ HFI_PUBLIC int hf_next_event(hf_client *client, struct hf_event *out)
     pthread_mutex_lock(&client->list_mutex);
     bool found = next_queued(client, out) || (events->look && next_looked(client, out));
     if (found) {
-        wake_set(events); /* there may be more events */
+        wake_set(events); /* the descriptor stays readable, because there may be more events */
     }
     pthread_mutex_unlock(&client->list_mutex);
     return found ? 1 : 0;

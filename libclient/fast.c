@@ -59,8 +59,8 @@ FAST bool lane_alone(struct hf_lock *lock, const struct lock_lane *lane)
     return !hold_held(&lock->hold);
 }
 
-/* Undoes a take, because the handle was claimed before the swap, or because its last hold has not
- * ended yet. */
+/* Undoes a take, because the handle was claimed before the swap, or because the handle's last hold
+ * has not ended yet. */
 COLD static bool fast_undo(struct lock_lane *lane, struct binding *binding, uint64_t mine)
 {
     const struct hfi_actor actor = binding_actor(binding);
@@ -77,8 +77,8 @@ COLD static bool fast_undo(struct lock_lane *lane, struct binding *binding, uint
     return false;
 }
 
-/* Makes the slow checks after a take. They are needed if there are readers' cells or watchers, or
- * if the lease is over. */
+/* Makes the full checks after a take (hfi_take_check()). They are needed if there are readers'
+ * cells or watchers, if the lease is over, or if the word has changed since the swap. */
 COLD static bool fast_check(hf_lock *lock, struct lock_lane *lane, struct binding *binding,
                             uint64_t mine, struct hf_hold *out)
 {
@@ -128,7 +128,7 @@ FAST bool fast_exclusive(hf_lock *lock, struct lock_lane *lane, struct binding *
         lane_clear(lane);
         return false;
     }
-    /* seq_cst (after the swap: pairs with claim_begin()) */
+    /* seq_cst: this load follows the swap; pairs with claim_begin() */
     if (__builtin_expect(atomic_load(&lock->claims) != claims, 0)) {
         return fast_undo(lane, binding, mine);
     }
@@ -160,7 +160,7 @@ FAST bool fast_shared(hf_lock *lock, struct lock_lane *lane, struct binding *bin
     /* relaxed: published by the swap of the cell */
     atomic_store_explicit(&lane->taking, LANE_SHARED, memory_order_relaxed);
     bool taken = hfi_take_shared(&actor, &request, 0, clock_here, &held) == HFI_HELD;
-    /* seq_cst (after the swap: pairs with claim_begin()) */
+    /* seq_cst: this load follows the swap; pairs with claim_begin() */
     bool claimed = atomic_load(&lock->claims) != claims;
     if (__builtin_expect(taken && !claimed && lane_alone(lock, lane), 1)) {
         hold_put(&lock->hold, binding, HF_SHARED, &held);
@@ -173,7 +173,8 @@ FAST bool fast_shared(hf_lock *lock, struct lock_lane *lane, struct binding *bin
     }
     lane_clear(lane);
     if (claimed) {
-        binding_nudge(binding); /* the claimant may be waiting because of that cell */
+        binding_nudge(binding); /* the claimant may sleep because it has seen the cell of this
+                                 * take */
     }
     return false;
 }
@@ -237,7 +238,7 @@ FAST bool fast_free(const struct hold_view *view)
     if (!hfi_clear_cell(hfi_seat(&binding->region, binding->seat), view->held.cell)) {
         return false;
     }
-    /* seq_cst: after the cell, as in hfi_free_shared() */
+    /* seq_cst: this load follows the change of the cell, as in hfi_free_shared() */
     uint64_t word = atomic_load(binding->aim.word);
     if (word & (HFI_W_HOLDER | HFI_W_RECALL | HFI_W_WATCHED)) {
         fast_reader_left(binding, word);
@@ -263,7 +264,7 @@ HFI_PUBLIC int hf_release(hf_lock *lock)
         return failure_unheld(lock);
     }
     if (__builtin_expect(!lease_in_force(view.binding, view.held.epoch), 0)) {
-        return release_slow(lock, view.number); /* also keeps the reason of the loss */
+        return release_slow(lock, view.number); /* this call also keeps the reason of the loss */
     }
     /* relaxed: published by the swap; pairs with the acquire in hold_changing() */
     atomic_store_explicit(&lane->changing, view.number, memory_order_relaxed);

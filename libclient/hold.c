@@ -25,8 +25,8 @@ void hold_store(hf_lock *lock, struct binding *binding, enum hf_mode mode,
 {
     struct hold *hold = &lock->hold;
     if (lock->lease_ns != 0 && !same_hold) {
-        /* When the lock was taken, the seat's deadline was set to the end of the shorter limit,
-         * limit_ns. */
+        /* When the lock was taken, the seat's deadline was set to limit_ns after the take. limit_ns
+         * is the shorter of lease_ns and max_stall_ns. */
         int64_t end_ns = (int64_t)atomic_load(
             &hfi_seat(&binding->map->region, binding->seat)->deadline_ns);
         /* Any process that maps the region can write any value here. */
@@ -141,7 +141,7 @@ bool lease_ahead(struct region_map *map, uint64_t lease, int64_t coarse_ns)
          * too */
         return false;
     }
-    /* relaxed: set with the agent's ttl, and constant afterwards */
+    /* relaxed: changes only if an agent starts with another ttl */
     int64_t margin_ns = atomic_load_explicit(&map->trust.ahead_max_ns, memory_order_relaxed) / 2;
     atomic_store_explicit(&map->boot_offset_ns, add_saturated(now_ns - coarse_ns, margin_ns),
                           memory_order_relaxed);
@@ -166,7 +166,8 @@ static int release_claimed(hf_lock *lock)
         counts = hold_judge(lock, &view, boottime_ns(), NULL) == HOLD_COUNTS;
     }
     if (!counts) {
-        /* before the word is freed, because another hold can begin as soon as the word is free */
+        /* The reason is noted before the word is freed, because another hold can begin as soon as
+         * the word is free. */
         ended_note(lock, &view, false);
     }
     /* release: before the word changes; pairs with the acquire in hold_changing() */
@@ -302,7 +303,7 @@ HFI_PUBLIC int hf_downgrade(hf_lock *lock)
                                                                              : HF_ENOTHELD;
     } else if (view.mode == HF_EXCLUSIVE) {
         error = downgrade(lock, &view);
-        /* events.c may have looked while the hold was changing, as in acquire_again() */
+        /* events.c may have looked at the hold during the change, so it must look again */
         events_look(lock->client);
     }
     claim_give(lock);
@@ -325,7 +326,7 @@ static int progress(hf_lock *lock, const struct hold_view *view)
     _Atomic uint64_t *deadline =
         &hfi_seat(&view->binding->map->region, view->binding->seat)->deadline_ns;
     uint64_t old_ns = atomic_load(deadline);
-    /* repeats, because other threads may move the deadline at the same time */
+    /* the loop repeats, because other threads may move the deadline at the same time */
     for (int tries = 0; tries < 1000; tries++) {
         int64_t now_ns = boottime_ns();
         int64_t next_ns = add_saturated(now_ns, lock->max_stall_ns);

@@ -143,7 +143,7 @@ static int namespace_remember(hf_client *client, const struct hfi_sequencer *seq
     entry->size = (uint32_t)prefix_size(sequencer);
     memcpy(entry->prefix, sequencer->name, entry->size);
     pthread_mutex_lock(&client->list_mutex);
-    /* at the head, so that a search finds it before an older entry of the same prefix */
+    /* the entry becomes the first, so that a search finds it before an older one of the prefix */
     entry->next = client->namespaces;
     client->namespaces = entry;
     pthread_mutex_unlock(&client->list_mutex);

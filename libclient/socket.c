@@ -122,7 +122,7 @@ int socket_send(hf_client *client, const struct hfi_frame *frame)
     }
 }
 
-/* Takes the descriptor of a message. If there is more than one, closes all and returns false.
+/* Takes the descriptor of a message. If there are several, keeps only the first, and returns false.
  * *lost: a descriptor came, but this process has no room for one more. */
 static bool take_fds(struct msghdr *message, struct answer *answer, bool *lost)
 {

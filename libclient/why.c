@@ -157,8 +157,9 @@ static void say_missing(struct inquiry *inquiry, const struct hf_status *status)
 }
 
 /* The callback (hf_status_fn) for the answer to STATUS. Without a majority no holder on another
- * host can give the lock up. So the reason is then the missing majority, and not that holder. A
- * holder on this host can give the lock up, so it stays the reason. */
+ * host can give the lock up. So the reason is then the missing majority, and not that holder. While
+ * this host's session is safe, a holder on this host can give the lock up, so that holder stays the
+ * reason. */
 static void on_status(const struct hf_status *status, void *arg)
 {
     struct inquiry *inquiry = arg;

@@ -1,9 +1,9 @@
-# A man page of a command, made from its help text (standard input). Variables: name, section,
-# brief, see, version, date.
+# Makes the man page of a command from the command's help text (standard input). Variables: name,
+# section, brief, see, version, date.
 #
 # The help texts have one layout:
-#   - the synopsis, to the first blank line. The text of a whole program has a line before it that
-#     says what the program is;
+#   - the synopsis, to the first blank line. The help text of a program with commands has a line
+#     before the synopsis that says what the program is;
 #   - paragraphs;
 #   - lists: two blanks, a term, two blanks or more, its meaning; further lines stand below the
 #     meaning, or below the term if they are indented more;
@@ -39,7 +39,8 @@ function begin_heading(title) {
     heading(title)
 }
 
-# Splits "  term   meaning"; without a meaning (it begins in the next line) `meaning` is empty.
+# Begins a list item. The line has a term, two blanks or more, and the meaning. If the line has only
+# the term, the meaning begins in the next line, and `text` becomes " ".
 function begin_item(line, at) {
     flush_text()
     line = trim(line)
@@ -57,7 +58,8 @@ function begin_item(line, at) {
 NR == 1 {
     page(name, section, brief)
     heading("Synopsis")
-    # The text of a whole program opens with what it is; its commands follow.
+    # The help text of a program with commands begins with a line that says what the program is. The
+    # synopses of the commands follow.
     whole = $0 ~ /^[a-z]+: /
     part = whole ? "title" : "synopsis"
     if (!whole) {
@@ -73,7 +75,7 @@ part == "title" {
     }
     next
 }
-# The synopsis of a whole program may have several parts.
+# The synopsis of a program with commands may have several parts.
 part == "between" && (!whole || index($0, "  " name " ") != 1) {
     verbatim_end()
     description_due = 1
@@ -116,7 +118,7 @@ in_verbatim && (/^ / || /^$/) {
     flush_text()
     next
 }
-# A term stands two or three blanks in; the exit statuses of a list are right-aligned.
+# Two or three blanks come before a term, because the exit statuses of a list are right-aligned.
 /^   ?[^ ]/ {
     leave_verbatim()
     begin_item($0)

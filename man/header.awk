@@ -1,11 +1,13 @@
-# Man pages of the C interface, made from the comments of its headers (the file arguments).
-# Variables: version, date, see, and `call`:
-#   a function's name    its page
-#   "list"               a line for each function: its name, and the one whose comment it shares
+# Makes a man page of the C interface from the comments of its headers (the file arguments).
+# Variables: version, date, see, and `call`, which selects the output:
+#   a function's name    the page of that function
+#   "list"               a line for each function: its name, and the name of the function whose
+#                        comment it shares
 #   "libholdfast"        the page of the library; `example` is the file with a program
 #
-# The headers have one layout: a comment at the left margin, then what it is about, then an empty
-# line. A comment before an empty line, the first of its file, is about the file.
+# The headers have one layout: a comment at the left margin, then the declarations that the comment
+# is about, then an empty line. If an empty line follows the first comment of a file, that comment
+# is about the file.
 
 # ---- reading
 
@@ -38,7 +40,7 @@ function end_declaration(name) {
         }
         same[name] = first
     } else {
-        # The comment of a type is shown with it, as it stands in the header.
+        # The comment of a type is shown together with the type, as in the header.
         add_type(type_key)
     }
     collecting = ""
@@ -189,12 +191,12 @@ function write_code(code, lines, count, at) {
     verbatim_end()
 }
 
-# Whether the word stands in the text.
+# Returns whether the text contains the word.
 function mentions(text_, word) {
     return match(" " text_ " ", "[^A-Za-z0-9_]" word "[^A-Za-z0-9_]") > 0
 }
 
-# The constants of an enum without a name, as a regular expression.
+# Returns a regular expression that matches the constants of an enum without a name.
 function constants(code, out) {
     gsub(/\/\*([^*]|\*[^\/])*\*\//, "", code)
     while (match(code, /HF_[A-Z_]+/)) {
@@ -213,7 +215,7 @@ function wanted_by(text_, key, name) {
     }
     name = key
     sub(/^macro /, "", name)
-    # A macro that sets up a struct goes with the struct.
+    # A page has a macro that initialises a struct if its text mentions the struct.
     if (name == "HF_OPTIONS_INIT") {
         return mentions(text_, "struct hf_options")
     }
@@ -223,7 +225,7 @@ function wanted_by(text_, key, name) {
     return mentions(text_, name)
 }
 
-# The types that the text mentions, and those that these mention.
+# Writes the types that the text mentions, and the types that those types mention.
 function write_types(text_, at, again, used, any) {
     do {
         again = 0

@@ -12,16 +12,16 @@ trap 'rm -rf -- "$work"' EXIT
 
 fail() { echo "man/make.sh: $*" >&2; exit 1; }
 
-# The texts of --help. Those of `holdfast` may be in any file of cli/.
+# Collects the texts of --help. Those of `holdfast` may be in any file of cli/.
 texts_read() {
     cat "$source"/cli/*.c | awk -f "$here/help_text.awk" >"$work/cli"
     awk -f "$here/help_text.awk" "$source/agent/main.c" >"$work/agent"
 }
 
-# text cli|agent NAME: the text in the string constant NAME.
+# text cli|agent NAME: prints the text of the string constant NAME.
 text() { awk -v want="@ $2" '/^@ / { inside = $0 == want; next } inside' "$work/$1"; }
 
-# write AWK-SCRIPT PAGE BRIEF [INPUT...]: PAGE is such as holdfast-lock.1.
+# write AWK-SCRIPT PAGE BRIEF [INPUT...]: makes the page PAGE, such as holdfast-lock.1.
 write() {
     script=$1 page=$2 brief=$3
     shift 3
@@ -32,7 +32,7 @@ write() {
     [ -s "$new/man$section/$page" ] || fail "$page is empty"
 }
 
-# The commands, with what the list in `holdfast --help` says of each: "lock<TAB>run CMD while ...".
+# Prints each command and its meaning, separated by a tab, from the list in `holdfast --help`.
 commands() {
     text cli program_help |
         awk '/^$/ { part++ }

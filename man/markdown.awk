@@ -1,10 +1,10 @@
-# A man page made from a page of docs/ or of this folder (standard input). Variables: name, section,
-# brief, see, version, date.
+# Makes a man page from a page of docs/ or of this folder (standard input). Variables: name,
+# section, brief, see, version, date.
 #
-# It knows what these pages use: headings, paragraphs, lists, tables, fenced and indented blocks,
-# `code`, **strong**, links (their text stays). Each row of a table becomes a term with its meaning:
-# the first column is the term, the last is the meaning, and a column between is set before it with
-# the column's title.
+# The script knows only those parts of Markdown that these pages use: headings, paragraphs, lists,
+# tables, fenced and indented blocks, `code`, **strong**, links (their text stays). Each row of a
+# table becomes a term with its meaning. The first column is the term. The meaning is the text of
+# the other columns; each except the last one follows the title of its column.
 function plain(text, before, middle) {
     while (match(text, /\[[^]]*\]\([^)]*\)/)) {
         before = substr(text, 1, RSTART - 1)

@@ -1,7 +1,7 @@
-# What the other scripts of this folder share: writing text as roff.
+# The functions with which the other scripts of this folder write text as roff.
 #
-# A page is made of blocks. Each function below writes one block, so that every page has the same
-# shape, whatever it is made from.
+# A page is made of blocks: headings, paragraphs, items, and lines that are shown as they are. There
+# is one function for each kind of block, so that all pages have the same shape.
 
 # Escapes a line of text. A hyphen becomes a minus, so that options can be copied from the page.
 function roff(text) {
@@ -37,8 +37,8 @@ function fill(text, words, count, at, line) {
     print line == "" ? "\\ " : line
 }
 
-# Writes the first lines of a page. `brief` is the line of NAME behind the dash. A page of several
-# functions has all of them in NAME, separated by commas, and the first in its title.
+# Writes the first lines of a page. `brief` is the text behind the dash in the section NAME. `name`
+# may be several functions, separated by commas; the first of them becomes the page's title.
 function page(name, section, brief, title) {
     title = name
     sub(/,.*/, "", title)
@@ -48,7 +48,7 @@ function page(name, section, brief, title) {
     fill(name " \001 " brief)
 }
 
-# A heading in brackets is a section of a file, and keeps its letters.
+# A heading in brackets names a section of a configuration file, so it is not changed to capitals.
 function heading(text) {
     printf ".SH %s\n", roff(text ~ /^\[/ ? text : toupper(text))
     after_heading = 1
@@ -59,7 +59,7 @@ function subheading(text) {
     after_heading = 1
 }
 
-# The blank before a block: none right below a heading.
+# Separates a block from the one before by a blank line. A heading has none below it.
 function gap() {
     if (!after_heading) {
         print ".PP"
@@ -72,7 +72,7 @@ function paragraph(text) {
     fill(text)
 }
 
-# A term with what it means, such as an option.
+# Writes a term and its meaning, such as an option.
 function item(term, text) {
     after_heading = 0
     printf ".TP\n\\fB%s\\fR\n", roff(term)
@@ -86,7 +86,7 @@ function verbatim_begin() {
     verbatim_lines = 0
 }
 
-# Blank lines are kept between lines, but not at the end.
+# Writes one line as it is. Blank lines are kept between other lines, but not at the end.
 function verbatim(line) {
     if (line ~ /^ *$/) {
         verbatim_blank = verbatim_lines > 0
@@ -106,7 +106,8 @@ function verbatim_end() {
     verbatim_blank = 0
 }
 
-# SEE ALSO: "holdfast(1) holdfast(7)" becomes a list with commas, without the page itself.
+# Writes the section SEE ALSO: "holdfast(1) holdfast(7)" becomes a list with commas, without the
+# page itself.
 function see_also(pages, self, words, count, index_, line) {
     heading("See also")
     count = split(pages, words, " ")

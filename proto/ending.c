@@ -7,10 +7,10 @@
 #include <string.h>
 
 /*
- * The layout of a note's two words. `what` has the kind in the low 8 bits, then a bit that is set
- * if the user is known, and the user in the high 32 bits. `hold` has the low bits of the token and
- * HOLD_NOTED, so that it is never 0 for an exclusive hold. It is 0 for a shared hold, whose note is
- * in its seat.
+ * The layout of the words `what` and `hold` of a note. `what` has the kind in the low 8 bits, then
+ * a bit that is set if the user is known, and the user in the high 32 bits. `hold` has the low bits
+ * of the token and HOLD_NOTED, so that it is never 0 for an exclusive hold. `hold` is 0 for a
+ * shared hold, whose note is in its seat.
  */
 enum { WHAT_KIND = 0xff, WHAT_USER_KNOWN = 0x100, WHAT_UID_SHIFT = 32 };
 #define HOLD_NOTED (UINT64_C(1) << 63)
@@ -152,8 +152,8 @@ bool hfi_ending_last(const struct hfi_region *region, uint32_t slot, struct hfi_
     return atomic_load_explicit(&note->what, memory_order_relaxed) == what || nothing_known(out);
 }
 
-/* Reads the note of a shared hold in its seat. If the slot's note is still of the same ending,
- * takes the name of the administrator's agent from that note. */
+/* Reads the note of a shared hold in its seat. If the slot's note has the same kind and user, takes
+ * the time and the administrator's agent from the slot's note. */
 static bool read_reader(const struct hfi_region *region, uint32_t slot, uint32_t seat,
                         uint64_t cell, struct hfi_ending *out)
 {

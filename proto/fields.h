@@ -107,7 +107,7 @@ enum hfi_item_type {
     HFI_ITEM_END,   /* the packet ends before the item, or within it */
 };
 
-/* One msgpack item. Of an array, only its head. */
+/* One msgpack item; of an array, only the head. */
 struct hfi_item {
     enum hfi_item_type type;
     bool negative;    /* the integer is below 0, and value is its two's complement */

@@ -480,7 +480,7 @@ int hfi_frame_decode(const void *packet, size_t size, struct hfi_frame *out,
     reader.end = reader.at + size;
     if (!read_frame(&reader, out, cursor)) {
         if (cursor != NULL) {
-            /* so that the caller can read no part of an invalid page */
+            /* the caller must not be able to read any part of an invalid page */
             memset(cursor, 0, sizeof *cursor);
         }
         return -1;

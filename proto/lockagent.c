@@ -55,7 +55,7 @@ bool hfi_evict_reader(const struct hfi_actor *agent, uint32_t slot, uint32_t sea
     }
     if (closed_until_ns > agent->kernel->now_ns(agent->kernel->arg)) {
         close_until(agent, slot, closed_until_ns);
-        /* before the cell is cleared, so that a draining writer sees the closed bit */
+        /* set before the cell is cleared, so that a draining writer sees the closed bit */
         atomic_fetch_or(word, HFI_W_CLOSED);
     }
     bool cleared = clear_cell(shared, reader);
@@ -92,7 +92,8 @@ static void bury(const struct hfi_actor *agent, uint32_t seat, uint64_t place)
     for (unsigned tries = 0; wait_counts(value) && (!place || settled_place(value) == place) &&
                              may_retry(agent, &tries);) {
         uint64_t left = (value & ~(uint64_t)(HFI_WAIT_JOINING | HFI_WAIT_WAITING)) | HFI_WAIT_LEFT;
-        /* seq_cst: this swap comes before the agent looks at the words after the death (rule 5) */
+        /* seq_cst: after a client's death, this swap comes before the agent's loads of the words
+         * and of the holder records (rule 5) */
         if (atomic_compare_exchange_strong(wait, &value, left)) {
             return;
         }
@@ -221,8 +222,8 @@ bool hfi_share(const struct hfi_actor *agent, uint32_t slot, uint64_t token_firs
         uint64_t token = (seen & HFI_W_TOKEN) > first ? seen & HFI_W_TOKEN : first;
         uint64_t shared = (seen & ~(HFI_W_MODE | HFI_W_RECALL | HFI_W_TOKEN)) | token |
                           (uint64_t)HFI_GRANT_SHARED << HFI_W_MODE_SHIFT;
-        /* seq_cst: after this swap no process takes the lock exclusively, and only after it the
-         * agent sends its message to the quorum */
+        /* seq_cst: after this swap no process takes the lock exclusively. The agent sends its
+         * message to the quorum only afterwards. */
         if (atomic_compare_exchange_strong(word, &seen, shared)) {
             hfi_serve(agent, slot);
             return true;
@@ -317,7 +318,7 @@ bool hfi_order_queue(const struct hfi_actor *agent, uint32_t slot, uint32_t last
         mended = atomic_compare_exchange_strong(&shared->ticket_next, &next, last_ticket + 1);
     }
     uint32_t admit = atomic_load(&shared->admit);
-    /* loaded after admit, whose ticket was drawn before */
+    /* this load follows the load of `admit`, so `next` is not below an undamaged `admit` */
     next = atomic_load(&shared->ticket_next);
     if (ticket_before(next, admit)) {
         /* a ticket that is not drawn yet must not be admitted; readers that were admitted are

@@ -137,14 +137,15 @@ static int64_t shorter(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* Spins for a while, and then sleeps on the seat's futex. Returns at once if the count of wakes in
+/* Spins for a while, and then sleeps on the seat's futex. Returns as soon as the count of wakes in
  * seat->wake differs from that in `seen`. */
 static void sleep_on_seat(const struct hfi_actor *actor, struct hfi_seat *seat, uint32_t seen,
                           int64_t timeout_ns)
 {
     for (unsigned spin = 0; spin < SPINS; spin++) {
         if (atomic_load_explicit(&seat->wake, memory_order_relaxed) >> 1 != seen >> 1) {
-            return; /* relaxed is enough, because the caller loads the word again with seq_cst */
+            return; /* relaxed is enough: after this return the wait loop looks at the lock's word
+                     * again, with seq_cst */
         }
         spin_pause();
     }
@@ -252,8 +253,8 @@ static bool place_clear(const struct hfi_actor *actor, const struct hfi_request 
     return true;
 }
 
-/* To be called when the word names this actor. Waits for the readers, and leaves the queue when the
- * actor holds or the wait's limit is over. */
+/* To be called when the word names this actor. Waits until the readers have left. Leaves the queue
+ * when the actor has the hold, or when the wait's limit is over. */
 static enum hfi_outcome settle(const struct hfi_actor *actor, const struct hfi_request *request,
                                const struct hfi_wait_limit *limit, uint64_t *place,
                                struct hfi_held *held)
@@ -266,7 +267,7 @@ static enum hfi_outcome settle(const struct hfi_actor *actor, const struct hfi_r
         bool gone = false;
         int64_t now_ns = actor->kernel->now_ns(actor->kernel->arg);
         if (hfi_remaining_ns(actor->region, request, actor->holder, held, now_ns, &gone) <= 0) {
-            /* the hold's own limit ended it before this process ran */
+            /* the hold's own limit ended the hold before this process ran */
             hfi_release(actor, request->slot, held->token);
             return HFI_GONE;
         }
@@ -277,7 +278,8 @@ static enum hfi_outcome settle(const struct hfi_actor *actor, const struct hfi_r
 }
 
 /* To be called when the limit of a wait is over, or when the agent has refused a try. Leaves the
- * queue. A try whose time is over keeps its place, because the agent may still answer it. */
+ * queue, except for a try whose time is over: it keeps its place, because the agent may still
+ * answer it. */
 static enum hfi_outcome end_wait(const struct hfi_actor *actor, const struct hfi_request *request,
                                  enum hfi_outcome why, uint64_t *place)
 {
@@ -288,8 +290,8 @@ static enum hfi_outcome end_wait(const struct hfi_actor *actor, const struct hfi
     return why;
 }
 
-/* Ends the wait if its limit is over. Returns HFI_GONE if the wait goes on. It checks the limit
- * only after HASTY_MAX calls without a check; *hasty counts these calls. */
+/* Ends the wait if its limit is over. Returns HFI_GONE if the wait goes on. The function checks the
+ * limit only after HASTY_MAX calls without a check; *hasty counts these calls. */
 static enum hfi_outcome give_up(const struct hfi_actor *actor, const struct hfi_request *request,
                                 const struct hfi_wait_limit *limit, uint64_t *place,
                                 unsigned *hasty)
@@ -377,11 +379,11 @@ static enum hfi_outcome wait_once(const struct hfi_actor *actor, const struct hf
     return HFI_HELD;
 }
 
-/* What a look at the lock leads to. */
+/* The outcome of a look at the lock. */
 enum look {
     LOOK_END,   /* the wait ends, with the outcome in *why */
-    LOOK_AGAIN, /* at once, because something changed during this look */
-    LOOK_WAIT,  /* for the lock: *why is the obstacle */
+    LOOK_AGAIN, /* look again at once, because something changed during this look */
+    LOOK_WAIT,  /* wait for the lock: *why is the obstacle */
 };
 
 /* look_exclusive() and look_shared() share no code: each of them loads and stores in the order that
@@ -424,7 +426,7 @@ static enum look look_shared(const struct hfi_actor *actor, const struct hfi_req
     }
     *why = try_shared_from(actor, request, *place, held);
     if (*why == HFI_HELD) {
-        /* also serves the next waiter, if its turn has come */
+        /* this call also serves the next waiter, if that waiter's turn has come */
         hfi_leave(actor, request, place);
         return LOOK_END;
     }
@@ -450,7 +452,7 @@ static enum hfi_outcome wait_in_queue(const struct hfi_actor *actor,
     uint64_t rung_here = 0;
     uint64_t *rung = limit->rung ? limit->rung : &rung_here;
     unsigned hasty = 0;
-    for (;;) { /* the loop ends with HFI_HELD or HFI_RETIRED, or by the limit or the lease */
+    for (;;) { /* the loop ends with an outcome, such as HFI_HELD, or by the limit or the lease */
         enum hfi_outcome why = give_up(actor, request, limit, place, &hasty);
         if (why != HFI_GONE) {
             return why;

@@ -305,8 +305,9 @@ static bool take_again(const struct hfi_actor *actor, uint32_t slot, uint64_t *m
 }
 
 /*
- * To be called after the word was freed for readers, of which `first` is the first. Returns true if
- * there is no such reader any more, and the word was taken again to serve the waiters behind them.
+ * To be called after the word was freed for readers; `first` is the first of them. Returns true if
+ * none of them waits any more, and this function has taken the word again to serve the waiters
+ * behind them.
  */
 static bool readers_left(const struct hfi_actor *actor, uint32_t slot, const struct pick *first,
                          uint64_t *mine)
@@ -361,7 +362,7 @@ static _Atomic uint32_t *record_claim(const struct hfi_actor *actor, uint32_t ta
 
 /*
  * Hands the word over to a waiter by one swap, with the next token. `seen` is the word before,
- * which is free or names the process that hands it over. Rule 5 determines the order of the steps.
+ * which is free or names the holder whose hold ends. Rule 5 determines the order of the steps.
  */
 static enum handing hand_to(const struct hfi_actor *actor, uint32_t slot, uint64_t seen,
                             const struct pick *pick, uint64_t *next)
@@ -382,7 +383,7 @@ static enum handing hand_to(const struct hfi_actor *actor, uint32_t slot, uint64
         (pick->value | HFI_WAIT_JOINING | HFI_WAIT_WAITING)) {
         int64_t now_ns = actor->kernel->now_ns(actor->kernel->arg);
         uint64_t limit_ns = atomic_load_explicit(&seat->limit_ns, memory_order_relaxed);
-        if (limit_ns) { /* before the swap, so that the agent can end the hold from its beginning */
+        if (limit_ns) { /* stored before the swap, so that the agent can end the hold at any time */
             /* The deadline only rises. This process may have been stopped for a while, and must not
              * shorten a hold that has begun meanwhile. */
             uint64_t end_ns = (uint64_t)now_ns + limit_ns;

@@ -18,7 +18,7 @@ static uint64_t mix(uint64_t hash, const void *bytes, size_t size)
 static uint64_t mix_number(uint64_t hash, uint64_t number)
 {
     unsigned char bytes[8];
-    for (uint32_t i = 0; i < 8; i++) { /* in little-endian order on every machine */
+    for (uint32_t i = 0; i < 8; i++) { /* the bytes are in little-endian order on every machine */
         bytes[i] = (unsigned char)(number >> (8 * i));
     }
     return mix(hash, bytes, sizeof(bytes));
@@ -128,7 +128,7 @@ uint32_t message_voters_find(const struct message_voters *voters, const struct m
     return at;
 }
 
-/* ---- What differs ---- */
+/* ---- the difference between two configurations, as a text ---- */
 
 struct difference {
     char *text;

@@ -31,7 +31,7 @@ static bool plan(const struct hfi_region_sizes *sizes, struct hfi_header *header
     }
     uint32_t index_count = 64;
     while (index_count < sizes->slot_count + sizes->slot_count / 2) {
-        /* the loop ends after at most 23 rounds */
+        /* the loop ends after at most 17 rounds, because slot_count is at most 2^22 */
         index_count *= 2;
     }
     header->slot_count = sizes->slot_count;
@@ -133,7 +133,8 @@ uint64_t hfi_name_hash(const char *name, size_t size)
     for (size_t i = 0; i < size; i++) {
         hash = (hash ^ (unsigned char)name[i]) * UINT64_C(0x100000001b3);
     }
-    /* the low bits choose the entry of the index, and are the weak bits of FNV */
+    /* the low bits choose the entry of the index; they are the weakest bits of FNV, so the high
+     * bits are mixed into them */
     hash ^= hash >> 32;
     return hash ? hash : 1;
 }

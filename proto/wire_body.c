@@ -305,7 +305,7 @@ static bool read_head(struct hfi_reader *reader, uint32_t most, bool exactly, ui
     return true;
 }
 
-/* ---- what comes behind a kind's fields ---- */
+/* ---- the arrays and values after a kind's fields ---- */
 
 static void write_value(struct hfi_writer *writer, const struct message_value *value)
 {
@@ -333,7 +333,7 @@ static bool read_value(struct hfi_reader *reader, struct message_value *value,
     for (uint32_t i = 0; i < count; i++) {
         struct message_share *share = &value->shares[i];
 
-        /* the padding, too, because messages are compared and hashed as bytes */
+        /* memset() clears the padding, too, because messages are compared and hashed as bytes */
         memset(share, 0, sizeof *share);
         if (!read_head(reader, COUNT(share_fields), true, &length, "share", fault) ||
             !read_fields(reader, share_fields, COUNT(share_fields), share, fault)) {
@@ -461,7 +461,7 @@ static bool read_tail(struct hfi_reader *reader, struct message *message, struct
     }
 }
 
-/* ---- what is optional ---- */
+/* ---- the optional fields ---- */
 
 static bool is_empty(const struct field *field, const void *base)
 {

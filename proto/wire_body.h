@@ -26,9 +26,10 @@ struct wire_fault {
  * the caller (HF_CHECK), who must have checked values from people and from other agents before. */
 void wire_body_write(struct hfi_writer *writer, uint32_t version, const struct message *message);
 
-/* Reads a message whose array head has `count` elements. Fills in kind, to, relayed and the body of
- * *message, which the caller has set to zeros. Of the shares it writes only the first share_count.
- * Returns false with *fault filled in if the message is invalid. */
+/* Reads a message. The caller has read the head of the message's array, which has `count` elements.
+ * Fills in kind, to, relayed and the body of *message, which the caller has set to zeros. Of the
+ * shares it writes only the first share_count. Returns false with *fault filled in if the message
+ * is invalid. */
 bool wire_body_read(struct hfi_reader *reader, uint32_t version, uint32_t count,
                     struct message *message, struct wire_fault *fault)
     __attribute__((warn_unused_result));

@@ -78,7 +78,7 @@ class Client:
             raise InvalidArgument(f"the socket {socket!r} has a zero byte")
         timeout_ns = _library.FOREVER
         if connect_timeout is not None:
-            # to the library, 0 is its default of 5 s
+            # the library takes 0 for its default of 5 s
             timeout_ns = max(nanoseconds(connect_timeout, "connect_timeout"), 1)
         options = _library.HfOptions(
             size=ctypes.sizeof(_library.HfOptions),
@@ -189,7 +189,7 @@ class Client:
             )
         for key, limit in (("lease", lease), ("max_stall", max_stall)):
             if limit is not None:
-                # to the library, 0 is no limit; 1 ns is as short as 0, and it refuses that
+                # the library takes 0 for no limit; so 0 becomes 1 ns, which the library refuses
                 setattr(options, f"{key}_ns", max(nanoseconds(limit, key), 1))
         return Lock(self, name, text_bytes(name, "the name"), options)
 

@@ -75,11 +75,12 @@ class Request:
             raise InvalidArgument("wait=False and a timeout exclude each other")
         self.mode = _library.SHARED if shared else _library.EXCLUSIVE
         self.explain = explain
-        # what the library's HF_EBUSY means to the caller: a timeout of 0 is a try, too
+        # the error for the library's HF_EBUSY, which it also returns for a wait with timeout 0
         self.late: type[Error] = Timeout if wait else WouldBlock
         self.timeout_ns = 0
         if wait:
-            # a deadline that has just passed is no mistake of the caller: it leaves a try
+            # A negative timeout is no mistake: a deadline of the caller may have just passed. It
+            # means a try.
             self.timeout_ns = (
                 _library.FOREVER
                 if timeout is None
@@ -155,7 +156,8 @@ class Lock:
             else:
                 taken = hold._take_now(request)
         except BaseException:
-            # also a KeyboardInterrupt after the lock was taken: its traceback keeps the hold
+            # This also drops a hold that was taken just before a KeyboardInterrupt, whose traceback
+            # would keep the hold.
             hold._drop()
             raise
         if not taken:

@@ -69,7 +69,8 @@ class Wait:
             self.error = error
         with self._mutex:
             if self.error is not None:
-                # From here on another wait may use the handle, and _cancel() must not meet that.
+                # From here on another wait may use the handle, and _cancel() must not end that
+                # wait.
                 self._hold._drop()
             self._is_finished = True
             abandoned = self._is_abandoned

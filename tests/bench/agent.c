@@ -69,7 +69,8 @@ static void regions_find_open(const struct agent *agent, struct agent_regions *r
 /* The kind of memory behind a mapping of /proc/PID/smaps. */
 enum backing { BACKING_MEMORY, BACKING_FILE, BACKING_REGION };
 
-/* Reads "start-end perms offset device inode [path]". Returns false if the line is no such line. */
+/* Reads "start-end perms offset device inode [path]". Returns false if the line has another
+ * form. */
 static bool parse_mapping(char *line, enum backing *out, char **out_path)
 {
     uint64_t start;
@@ -145,7 +146,7 @@ int agent_memory_read(const struct agent *agent, struct agent_memory *out)
     return read_mappings(agent, out, &regions);
 }
 
-/* Reads one line of a file of /proc. Returns -1 if it cannot be read. */
+/* Reads the first line of a file of /proc. Returns -1 if it cannot be read. */
 static int read_line(const char *path, char *line, size_t size)
 {
     FILE *file = fopen(path, "re");
@@ -264,7 +265,8 @@ int agent_program(const char *name, char *path, size_t size)
 }
 
 /* In the child: executes the agent's program. The agent is in a process group of its own, so that
- * the terminal's ^C reaches only the bench. It is killed when the bench dies. Does not return. */
+ * the terminal's ^C reaches only the bench. It gets SIGTERM when the bench dies. The function does
+ * not return. */
 static _Noreturn void become_daemon(const char *program, const char *directory, const char *config,
                                     pid_t parent)
 {

@@ -58,7 +58,7 @@ int agent_program(const char *name, char *path, size_t size) MUST_CHECK;
 struct agent_memory {
     double rss;     /* as the kernel counts it, with the shared pages of its regions */
     double pss;     /* as the kernel counts it */
-    double own;     /* memory without a file, its regions excluded */
+    double own;     /* memory without a file and changed pages of files, its regions excluded */
     double regions; /* the pages of its regions that the agent has touched */
 };
 

@@ -113,8 +113,8 @@ hf_lock *cell_take(hf_client *client, const char *name)
     return lock;
 }
 
-/* Waits until every host can take a lock of every coordinator. Then waits a little longer, until
- * each partition is at its preferred voter. */
+/* Waits until every host can take a lock of every coordinator. Then waits another 1.5 s, in which
+ * each partition goes to its preferred voter. */
 int cell_await(struct cell *cell)
 {
     for (uint32_t i = 0; i < CELL_HOSTS; i++) {

@@ -19,8 +19,9 @@ struct cell {
     uint64_t names_used;
 };
 
-/* Starts the cell. Returns when each agent's session is safe and every partition has its preferred
- * coordinator. ttl is a static text. Call cell_stop() after a failure, too. */
+/* Starts the cell. Returns when every host can take locks of every coordinator, and the partitions
+ * have had time to go to their preferred coordinators. ttl is a static text. Call cell_stop() after
+ * a failure, too. */
 int cell_start(struct cell *cell, const char *below, const char *ttl) MUST_CHECK;
 /* Two steps of cell_start(): cell_launch() starts one agent, and cell_await() waits for the
  * cell. */
@@ -44,11 +45,11 @@ struct cell_traffic {
     uint64_t packets;
     uint64_t bytes;
     uint64_t renewals;   /* RENEW and its answers */
-    uint64_t background; /* heartbeats, gossip, pulls, hellos: messages without any lock */
+    uint64_t background; /* heartbeats, gossip, catch-up, hellos: messages that no lock causes */
     uint64_t for_locks;  /* all other messages */
     uint64_t commits;
     uint64_t token_ranges; /* token ranges that the coordinators leased to the host */
-    uint64_t wakeups;      /* of the agent's threads */
+    uint64_t wakeups;      /* the wake-ups of the agent's threads */
     int64_t cpu_ns;        /* the agent's processor time */
 };
 

@@ -18,7 +18,7 @@ static const int64_t window_ns = INT64_C(1500000000);
 static const int64_t timeout_ns = INT64_C(20000000000);
 
 /* Puts load on the two other hosts. Measures a quiet window, kills the victim, and measures another
- * window. */
+ * window. Then starts the victim again. */
 static int kill_once(struct cell *cell, uint32_t victim, uint32_t series, struct load_window *quiet,
                      struct load_window *after)
 {

@@ -131,7 +131,7 @@ int load_look(const struct load *load, int64_t start_ns, int64_t end_ns, uint32_
     return 0;
 }
 
-/* Counts the acquires that began at start_ns or later and ended before end_ns. */
+/* Counts the acquires that ended at start_ns or later, but before end_ns. */
 static uint64_t count_between(const struct load *load, int64_t start_ns, int64_t end_ns)
 {
     uint64_t count = 0;

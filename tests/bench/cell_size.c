@@ -68,8 +68,8 @@ static uint32_t hold_many(const struct cell *cell, struct holder holders[HOLDERS
     return held;
 }
 
-/* Measures, for all agents together, the renewals, the packets and the processor time of a
- * second. */
+/* Measures the renewals and the packets of a second, for all agents together, and the share of a
+ * processor that an agent uses on average, in percent. */
 static int measure_rest(const struct cell *cell, double *renewals, double *packets, double *cpu)
 {
     struct cell_traffic before;

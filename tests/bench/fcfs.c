@@ -59,7 +59,8 @@ static int64_t enter_guarded(struct guarded *inside, uint32_t self)
 /* A worker calls this function at the end of a round, without the lock. Returns the hand-overs. */
 static int64_t count_round(struct guarded *inside, int64_t acquisitions, int64_t handovers)
 {
-    /* relaxed, both additions: the bench reads the sums after all workers have ended */
+    /* relaxed, both additions: the bench reads the sums only while the workers are idle at the
+     * barrier, or after they have ended */
     atomic_fetch_add_explicit(&inside->counted_acquisitions, (uint64_t)acquisitions,
                               memory_order_relaxed);
     atomic_fetch_add_explicit(&inside->counted_handovers, (uint64_t)handovers,

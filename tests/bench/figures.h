@@ -1,7 +1,7 @@
 /*
- * The comparisons. Each function starts its own agent under bench->directory, measures, stops the
- * agent, and fills in a figure whose name and text are already set. It returns 0, or -1 after
- * complain(). The comment behind a function names its file, also for the functions below it.
+ * The comparisons. Each function starts the agents that it needs under bench->directory, measures,
+ * stops the agents, and fills in a figure whose name and text are already set. It returns 0, or -1
+ * after complain(). The comment behind a function names its file, also for the functions below it.
  */
 #ifndef BENCH_FIGURES_H
 #define BENCH_FIGURES_H
@@ -31,7 +31,7 @@ figure_fn figure_cell_waiting;
 figure_fn figure_cell_tries;  /* cell_tries.c */
 figure_fn figure_cell_killed; /* cell_death.c */
 figure_fn figure_cell_vanished;
-figure_fn figure_cell_replaced;
+figure_fn figure_cell_replaced; /* cell_change.c */
 figure_fn figure_cell_tokens;   /* cell_tokens.c */
 figure_fn figure_cell_renewals; /* cell_size.c */
 figure_fn figure_cell_million;

@@ -27,8 +27,7 @@ enum { MESSAGE_SIZE = 64, APPEND_SIZE = 512 };
 static const uint64_t operations_per_round = 32;
 static const uint64_t operations_per_round_quick = 8;
 
-/* What measures the least that a first acquire can cost: a process that echoes messages, and a file
- * for the appends. */
+/* The floor of a first acquire: a process that echoes messages, and a file for the appends. */
 struct echo {
     pid_t pid;
     int socket_fd;

@@ -30,7 +30,7 @@ static const int64_t link_timeout_ns = INT64_C(10000000000);
 
 struct order {
     uint32_t operations;
-    int64_t begin_ns;  /* when the first operation began */
+    int64_t begin_ns;  /* with pauses: when the first operation begins */
     int64_t period_ns; /* 0: operations follow each other without a pause */
 };
 

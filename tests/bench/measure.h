@@ -1,11 +1,10 @@
 /*
- * What all comparisons of the bench share: the clock, a series of measured values, rounds that
- * alternate between two contenders, and a figure with its verdicts, printed as text or JSON.
+ * The parts that all comparisons of the bench share: the clock, a series of measured values, rounds
+ * that alternate between two contenders, and a figure with its verdicts, printed as text or JSON.
  *
- * A figure is the ratio of two things that one run measures in short alternating rounds. So a busy
- * neighbour or a changing clock rate affects both things equally. The figure compares medians,
- * which ignore the few rounds in which something else ran. The bench reports; it never passes or
- * fails.
+ * Most figures compare two things that one run measures in short alternating rounds. So a busy
+ * neighbour or a changing clock rate affects both things equally. A figure compares medians, which
+ * ignore the few rounds in which something else ran. The bench reports; it never passes or fails.
  *
  * Only the bench's main thread may call these functions unless a comment says otherwise.
  */
@@ -84,7 +83,7 @@ struct effort {
 
 /* The input of a comparison. */
 struct bench {
-    const char *directory; /* on the disk to measure; agents keep their state below it */
+    const char *directory; /* on the measured disk; agents keep their state below it */
     struct effort effort;
 };
 

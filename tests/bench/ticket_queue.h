@@ -20,7 +20,8 @@
 enum { TICKET_CELLS = 64 };
 
 struct ticket_cell {
-    /* the ticket whose turn it is, times 2, plus 1 if its owner sleeps */
+    /* 2 times the last ticket of this cell whose turn has come, plus 1 if the owner of the cell's
+     * next ticket sleeps */
     alignas(64) _Atomic uint32_t turn;
 };
 

@@ -1,10 +1,10 @@
 /*
- * One account covers all the work that a user can cause the agent. One user is at its limit, in
- * every possible way, while another user opens new locks. Between the other user's request and its
- * answer the agent works at most 50 ms, and the agent's session is never in jeopardy. The 50 ms are
- * processor time, because on a busy machine wall-clock time says nothing about the agent. The same
- * holds when the agent is killed and started again during the attacks. The test needs root, for two
- * users.
+ * The agent charges all work that a user causes to one account of that user. One user is at its
+ * limit, in every possible way, while another user opens new locks. For 999 of 1000 requests of the
+ * other user, the agent works at most 50 ms between request and answer. The agent's session is
+ * never in jeopardy. The 50 ms are processor time, because on a busy machine wall-clock time says
+ * nothing about the agent. The same holds when the agent is killed and started again during the
+ * attacks. The test needs root, for two users.
  */
 #include <check.h>
 #include <errno.h>
@@ -99,7 +99,8 @@ static void hello_again(void)
     }
 }
 
-/* Sends a second HELLO on its connection, again and again, without waiting for an answer. */
+/* Keeps one connection. Opens further connections that send HELLO as the same client, again and
+ * again, without waiting for an answer. */
 static void resume_again(void)
 {
     for (;;) {
@@ -176,8 +177,8 @@ static void list_again(void)
     }
 }
 
-/* Sends RING again and again. In every second attacking process all locks have their dirty bits
- * set. In the other processes no dirty bit is set. */
+/* Sends RING again and again. A process with an even pid also sets the dirty bits of all locks each
+ * time. */
 static void ring_again(void)
 {
     struct hfi_frame ring = {.kind = HFI_FRAME_RING};

@@ -72,7 +72,8 @@ static void note_status(const struct hf_status *status, void *arg)
     reply->number = status->session_state;
 }
 
-/* Collects the errors that a child of this process gets from every call on its parent's objects. */
+/* Makes a child of this process call the library with its parent's objects. The result is 0 if each
+ * call fails as it must in a child. */
 static void try_in_child(struct stage *stage, uint32_t number, struct actor_reply *reply)
 {
     hf_lock *lock = stage->locks[number];
@@ -104,7 +105,7 @@ static void next_event(struct stage *stage, int64_t timeout_ns, struct actor_rep
     int64_t deadline_ns = boottime_now() + timeout_ns;
     int64_t left_ns = timeout_ns;
     reply->result = hf_next_event(stage->client, &event);
-    /* waits without the library's own timer: the descriptor has to become readable */
+    /* waits by polling the descriptor, which must become readable when there is an event */
     while (reply->result == 0 && left_ns > 0) {
         struct pollfd wait = {.fd = hf_event_fd(stage->client), .events = POLLIN};
         poll(&wait, 1, (int)(left_ns / MS) + 1);
@@ -251,8 +252,8 @@ static void stage_run(int fd, const char *socket_path)
     }
 }
 
-/* Makes the actor the first process of a new pid namespace. Its parent stays in the test's pid
- * namespace and waits. The test kills that parent, which it knows as the actor's pid. */
+/* Makes the actor the first process of a new pid namespace. The actor's parent stays in the test's
+ * pid namespace and waits. The test kills that parent, which it knows as the actor's pid. */
 static void enter_other_pids(void)
 {
     REQUIRE(unshare(CLONE_NEWPID) == 0, "unshare: %s", strerror(errno));

@@ -35,7 +35,7 @@ enum actor_kind {
     ACTOR_LIST,   /* takes: name, a prefix; replies: number of locks; text, their names */
     ACTOR_BREAK,  /* takes: name, flags */
     ACTOR_STATUS, /* replies: number, the session's state */
-    ACTOR_FORK,   /* replies: text, the errors that a child of the actor gets; see actor.c */
+    ACTOR_FORK,   /* replies: result, 0 if each call of a child of the actor failed; see actor.c */
     ACTOR_DISCONNECT,
     ACTOR_EXEC, /* the actor becomes another program, sleep(1); it does not reply */
 };
@@ -73,7 +73,7 @@ struct actor_reply {
     struct actor_show show;
     struct {
         enum hf_event_kind kind;
-        uint32_t lock; /* UINT32_MAX if the event is of no lock */
+        uint32_t lock; /* UINT32_MAX if the event is about no lock */
         uint64_t token;
         int error;
         char name[256];
@@ -88,8 +88,8 @@ struct actor {
     int connected; /* the result of hf_connect() */
 };
 
-/* The user and the namespace that an actor runs as. A zero means the user, or the namespace, of the
- * test. */
+/* The user that an actor runs as, and its pid namespace. Zeros mean the user and the namespace of
+ * the test. */
 struct actor_who {
     uid_t uid;
     gid_t gid;

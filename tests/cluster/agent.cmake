@@ -1,4 +1,4 @@
-# Tests of one agent: clients that break the rules, starts and ends.
+# Tests of one agent: clients that break the rules, and the agent's starts and ends.
 if(TARGET holdfastd)
     foreach(name hostile daemon flood rubbish borrowed closer shared_memory spoilt begun_anew account
                  life costly page_never_comes pidfds rings sleepers subuids
@@ -34,7 +34,7 @@ if(TARGET holdfastd)
     target_link_libraries(test_cluster_remover PRIVATE hf_agent_io)
     # These tests look at the agent's memory and timing, which ThreadSanitizer changes.
     set_tests_properties(cluster_hostile cluster_daemon cluster_closer PROPERTIES LABELS "cluster;asan")
-    # A rolling upgrade of a whole cell, and an agent that finds another layout.
+    # A rolling upgrade of a whole cell, and an agent that finds a region of another layout.
     add_cluster_test(upgrade)
     target_link_libraries(test_cluster_upgrade PRIVATE hf_proto)
 endif()

@@ -409,8 +409,8 @@ static void agent_exec(const struct agent_process *agent)
     if (agent->without != 0) {
         forget_options(agent->without);
     }
-    /* As in its systemd unit, so that other work on a busy machine does not cost a lease. Without
-     * the right to do so, the agent runs with the test's priority. */
+    /* The priority is that of the systemd unit, so that other work on a busy machine does not cost
+     * a lease. Without the right to set it, the agent runs with the test's priority. */
     (void)setpriority(PRIO_PROCESS, 0, -10);
     const char *program = agent->program ? agent->program : binary_path("holdfastd");
     if (agent->configured) {

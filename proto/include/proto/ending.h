@@ -34,7 +34,7 @@ struct hfi_ending {
     char agent[HFI_LABEL_MAX + 1]; /* BROKEN: the administrator's agent; empty: not known */
 };
 
-/* Only the agent calls these functions, and before it takes the hold away. */
+/* Only the agent calls these functions, each time before it takes a hold away. */
 
 /* Notes the ending of the exclusive hold with that token. */
 void hfi_ending_note(const struct hfi_region *region, uint32_t slot, uint64_t token,
@@ -58,9 +58,9 @@ void hfi_ending_forget(const struct hfi_region *region, uint32_t slot);
 bool hfi_ending_read(const struct hfi_region *region, uint32_t slot, uint32_t seat, uint64_t token,
                      uint64_t cell, struct hfi_ending *out);
 
-/* Reads the last note of the slot, whatever hold it is about. Without a note does what
- * hfi_ending_read() does. If this call reads while a note of a second break by the same user
- * overwrites the first, it may return a mixture of both. */
+/* Reads the last note of the slot, whatever hold it is about. If there is no note, sets *out and
+ * returns as hfi_ending_read() does. If a note of a second break by the same user overwrites the
+ * first note during this call, the call may return a mixture of both notes. */
 bool hfi_ending_last(const struct hfi_region *region, uint32_t slot, struct hfi_ending *out);
 
 #endif

@@ -284,8 +284,8 @@ struct hfi_full {
 };
 
 /*
- * A decoded frame. kind says which member of the union is set. The locks and parties of LISTED are
- * read with a cursor (hfi_listed_next_lock, hfi_listed_next_party), because there are many.
+ * A decoded frame. kind says which member of the union is set. The elements of LISTED, TOLD and
+ * BROKEN are read with a cursor (such as hfi_listed_next_lock), because there are many.
  */
 struct hfi_frame {
     enum hfi_frame_kind kind;

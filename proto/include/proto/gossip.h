@@ -68,7 +68,8 @@ struct gossip_holder {
     int64_t uid;
     uint64_t token;
     int64_t held_ms;
-    int64_t remaining_ms; /* time until the hold ends by itself; -1: the hold is renewed */
+    int64_t remaining_ms; /* time until the hold's own limit ends it; -1: its limit, if it has one,
+                           * does not end it before the lease */
     char command[GOSSIP_COMMAND_MAX + 1];
 };
 
@@ -119,7 +120,7 @@ struct gossip_item {
  * lower one. An item with a higher number replaces the same item with a lower number. */
 struct gossip_stamp {
     struct message_agent author;
-    uint64_t incarnation; /* of the author's process */
+    uint64_t incarnation; /* the incarnation of the author's process */
     uint64_t number;
     uint32_t age_ms;
 };

@@ -5,8 +5,8 @@
  * callers an injected one. lockword.h has the rules.
  *
  * An exclusive take calls hfi_take_look(), hfi_take_swap() and hfi_take_check(). The caller may do
- * other work between these calls. After a successful swap it must call hfi_take_check(), or release
- * the word.
+ * other work between these calls. After a successful swap the caller must call hfi_take_check(), or
+ * release the word.
  */
 #ifndef PROTO_LOCKTAKE_H
 #define PROTO_LOCKTAKE_H
@@ -251,10 +251,11 @@ static inline bool hfi_clear_cell(struct hfi_seat *seat, uint64_t cell)
 }
 
 /* To be called when a reader has cleared its cell, and the word shows a writer, a recall or a
- * watch. Wakes the writer, and rings for the agent. */
+ * watch. Wakes the writer. Rings for the agent if there is a recall or a watch, or if the writer is
+ * a polled waiter. */
 void hfi_reader_left(const struct hfi_actor *actor, uint32_t slot, uint64_t word);
 
-/* Releases a shared hold: hfi_release_shared(), inline. */
+/* Releases a shared hold. This is the inline form of hfi_release_shared(). */
 static inline enum hfi_outcome hfi_free_shared(const struct hfi_actor *actor, uint32_t slot,
                                                uint32_t seat, uint64_t cell)
 {
@@ -270,7 +271,8 @@ static inline enum hfi_outcome hfi_free_shared(const struct hfi_actor *actor, ui
     return HFI_RELEASED;
 }
 
-/* hfi_try_shared(), inline, for a reader that may have a place in the queue (0: it has none). */
+/* The inline form of hfi_try_shared(), for a reader that may have a place in the queue (`place` is
+ * 0 if it has none). */
 static inline enum hfi_outcome hfi_take_shared(const struct hfi_actor *actor,
                                                const struct hfi_request *request, uint64_t place,
                                                hfi_clock *clock, struct hfi_held *held)
@@ -287,8 +289,8 @@ static inline enum hfi_outcome hfi_take_shared(const struct hfi_actor *actor,
     }
     uint64_t old = atomic_load_explicit(&seat->reader, memory_order_relaxed);
     if ((old & HFI_CELL_COUNT) || !(before & HFI_W_CELLS)) {
-        /* the cells bit is missing, although the agent sets it before it gives a reader a seat: the
-         * word was damaged */
+        /* the cell still has a hold, or the word is damaged: the agent sets the cells bit before it
+         * gives a reader a seat */
         return HFI_UNGRANTED;
     }
     uint64_t lease = atomic_load(&region->header->lease);

@@ -16,17 +16,17 @@
  *     no process can hold the word, so the agent clears the bit. It sets the recall bit from that
  *     moment until its second scan, so that no process takes the lock meanwhile.
  *  4. A waiter that leaves the queue without the lock marks its cell LEFT, then looks at the word.
- *     If the word names this waiter, it passes the lock on. If the word is free and there are
- *     waiters, it serves them. A waiter that accepts the lock clears its cell. A handle whose cell
- *     is not clear takes the lock exclusively only through the queue. So if a word names a handle
- *     whose cell says LEFT or PASSED, no process holds the lock.
+ *     If the word names this waiter, the waiter passes the lock on. If the word is free and others
+ *     wait, the waiter serves them. A waiter that accepts the lock clears its cell. A handle whose
+ *     cell is not clear takes the lock exclusively only through the queue. So if a word names a
+ *     handle whose cell says LEFT or PASSED, no process holds the lock.
  *  5. A process that hands the lock to a waiter first notes the waiter in its own holder record
  *     (handing_to) and looks at the cell again. After the swap of the word it looks at the cell a
  *     third time. If the cell says LEFT, the process swaps it to PASSED, and the process that
  *     succeeds with this swap passes the lock on. A waiter that joins the queue again finds LEFT or
- *     PASSED. After LEFT, nobody passes on a word that names the waiter, so the word is its own.
- *     After PASSED, the word is not its own. The agent does not reuse a dead client's holder id and
- *     seats while a holder record names that id.
+ *     PASSED. After LEFT, nobody passes on a word that names the waiter, so the word is the
+ *     waiter's own. After PASSED, the word is not the waiter's own. The agent does not reuse a dead
+ *     client's holder id and seats while a holder record names that id.
  *  6. A reader stores its cell, then loads the word. A writer takes the word, then scans the cells
  *     (all seq_cst). So at least one of the two sees the other. A reader that sees a writer clears
  *     its cell again.
@@ -185,14 +185,15 @@ void hfi_ask_no_upgrade(const struct hfi_actor *actor, const struct hfi_request 
 /*
  * Returns for how long the hold still counts at now_ns; 0 or less if it does not count. Makes no
  * system call. If gone is not NULL, sets *gone to whether the hold can never count again, because
- * the epoch, the holder or the cell is another one.
+ * the epoch, the holder or the cell is another one, or because the hold's own limit is over.
  */
 int64_t hfi_remaining_ns(const struct hfi_region *region, const struct hfi_request *request,
                          uint32_t holder, const struct hfi_held *held, int64_t now_ns, bool *gone);
 
 /*
- * Gives a free lock to the first waiter of its queue, and wakes readers that may enter. Any process
- * may call it at any time. The agent calls it after each death, opening and grant.
+ * Gives a free lock to the first waiter of its queue. If that is a reader, admits and wakes the
+ * readers at the head of the queue. Any process may call it at any time. The agent calls it after
+ * each death, opening and grant.
  */
 void hfi_serve(const struct hfi_actor *actor, uint32_t slot);
 
@@ -205,10 +206,10 @@ void hfi_ring(const struct hfi_actor *actor, uint32_t slot);
 size_t hfi_queue(const struct hfi_region *region, uint32_t slot, uint32_t *seats, size_t size);
 
 /* Returns the grant that the first waiter of the queue needs: shared, exclusive, or none if nobody
- * waits. Bargers count as behind all other waiters. */
+ * waits. Bargers come after all other waiters. */
 enum hfi_grant hfi_wanted(const struct hfi_region *region, uint32_t slot);
 
-/* What the waiters of a slot's queue still want from other hosts. */
+/* Which waiters of a slot's queue still want a grant from other hosts. */
 struct hfi_awaited {
     bool waits;    /* a waiter waits until it gets the lock */
     bool tries;    /* a waiter only tries, and has not been refused yet */
@@ -271,8 +272,8 @@ bool hfi_polled_may_go_on(const struct hfi_region *region, uint32_t slot, uint32
  * if there is nothing to do. */
 bool hfi_pass_on(const struct hfi_actor *agent, uint32_t slot, uint32_t holder, uint32_t seat);
 
-/* Wakes every sleeper on the slot, because a process may have ended before it woke a sleeper that
- * it had to wake. */
+/* Wakes every process that waits for the lock, because a process may have ended before it woke a
+ * waiter that it had to wake. */
 void hfi_rouse(const struct hfi_actor *agent, uint32_t slot);
 
 /* Sets the recall bit. At most `handovers` more local hand-overs may follow before the grant goes
@@ -280,8 +281,8 @@ void hfi_rouse(const struct hfi_actor *agent, uint32_t slot);
 void hfi_recall(const struct hfi_actor *agent, uint32_t slot, uint32_t handovers);
 
 /* Clears the waiters bit under a shared grant if nobody waits. No process can do that, because
- * under such a grant no process can hold the word (rule 3). With the bit set, bargers would never
- * get in. */
+ * under such a grant no process can hold the word (rule 3). With the bit set, bargers could never
+ * take the lock. */
 void hfi_forget_waiters(const struct hfi_actor *agent, uint32_t slot);
 
 /* Changes an exclusive grant that only readers use to a shared one, and clears the recall bit. The
@@ -296,7 +297,7 @@ bool hfi_retract(const struct hfi_actor *agent, uint32_t slot);
 /*
  * Puts a grant in force: its mode, and its tokens from token_first to token_last, which are in one
  * block of 2^40. The word's token is raised to token_first - 1 if it is lower, and reduced to
- * token_last if it is higher.
+ * token_last if it is higher. A word that names a holder keeps its token.
  */
 void hfi_grant(const struct hfi_actor *agent, uint32_t slot, enum hfi_grant mode,
                uint64_t token_first, uint64_t token_last);
@@ -309,9 +310,9 @@ struct hfi_range {
 
 /*
  * To be called for a word whose token may be outside of the range because a process has overwritten
- * the word. If the token is in the range, returns false. Otherwise the whole range counts as used,
- * and the hold of the process that the word names ends. The lock is closed until closed_until_ns,
- * if that is in the future. *before: the word before the change.
+ * the word. If the token is in the range, returns false. Otherwise the whole range counts as used.
+ * If the word names a process, the hold of that process ends, and the lock is closed until
+ * closed_until_ns, if that is in the future. *before: the word before the change.
  */
 bool hfi_use_up(const struct hfi_actor *agent, uint32_t slot, const struct hfi_range *range,
                 int64_t closed_until_ns, uint64_t *before);

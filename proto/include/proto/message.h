@@ -181,7 +181,8 @@ static inline bool message_is_of_version_5(enum message_kind kind)
            (kind >= MESSAGE_VOTERS && kind < MESSAGE_KIND_END);
 }
 
-/* Returns whether a message of this kind goes to the host core, not to the quorum core. */
+/* Returns whether a message of this kind goes to the host core. All other kinds go to the quorum
+ * core, and so do the kinds of the record of voters (driver_is_of_record()). */
 static inline bool message_is_for_host(enum message_kind kind)
 {
     return kind >= MESSAGE_RENEW_ACK;
@@ -215,14 +216,14 @@ static inline bool message_is_relayed(enum message_kind kind)
 struct message_prepare {
     uint64_t ballot;
     struct message_partitions partitions;
-    /* from a voter that starts over, which will not coordinate under this ballot. So an acceptor
-     * promises even a partition whose coordinator's heartbeats count */
+    /* The sender is a voter that starts over, and it will not coordinate under this ballot. So an
+     * acceptor promises even a partition whose coordinator's heartbeats still arrive in time. */
     bool rejoin;
 };
 
-/* promised, refused and owned have no partition in common. refused: the partitions refused because
- * of a higher promise; `higher` is the highest such promise. owned: the partitions refused because
- * the heartbeats of the voter that coordinates them count here. */
+/* No partition is in two of these sets. promised: the acceptor promises the ballot. refused: it has
+ * promised a higher ballot; `higher` is the highest of these. owned: it refuses because another
+ * voter coordinates the partition, and that voter's heartbeats still arrive in time. */
 struct message_promise {
     uint64_t ballot;
     struct message_partitions promised;
@@ -236,8 +237,8 @@ struct message_read {
     struct message_name name;
 };
 
-/* higher != 0: the acceptor refuses, because it has promised this ballot. known: the acceptor has a
- * value. */
+/* higher != 0: the acceptor refuses, because it has promised the ballot `higher`. known: the
+ * acceptor has a value. */
 struct message_read_value {
     uint64_t ballot;
     uint64_t higher;
@@ -256,8 +257,8 @@ struct message_accept {
     struct message_value value;
 };
 
-/* higher != 0: the acceptor refuses, because it has promised this ballot. full: the acceptor
- * refuses because its tables are full. */
+/* higher != 0: the acceptor refuses, because it has promised the ballot `higher`. full: the
+ * acceptor refuses because its tables are full. */
 struct message_accepted {
     struct message_order order;
     uint64_t higher;
@@ -273,7 +274,8 @@ struct message_echo {
 
 struct message_renew {
     struct message_agent agent;
-    /* 0: the message only asks for the agent's highest epoch: ended_epoch of the answer */
+    /* 0: the message renews nothing. It only asks for the agent's highest epoch, which the answer
+     * has in ended_epoch */
     uint32_t epoch;
     uint64_t renewal_id;
     struct message_echo echo; /* the echo of this voter's last acknowledgement */
@@ -301,7 +303,7 @@ struct message_renew_ack {
     char page[MESSAGE_ADDRESS_MAX];    /* the URL of the voter's status page; "": none */
 };
 
-/* POLL and MARK: all epochs of the agent up to `epoch`. */
+/* POLL and MARK are about all epochs of the agent up to `epoch`. */
 struct message_session {
     struct message_agent agent;
     uint32_t epoch;
@@ -441,7 +443,7 @@ struct message_break {
     struct message_agent agent; /* the host that asks */
     uint64_t request_id;        /* the request's id at that host */
     struct message_name name;
-    bool now;                     /* without the lock-delay */
+    bool now;                     /* end the holds without the lock-delay */
     struct message_order version; /* BREAK_HOLD: the grant that the break ends; no other one of the
                                    * owner's grants */
     /* for people: the administrator's uid on the host `agent`, plus 1; 0: not known */
@@ -521,15 +523,15 @@ struct message_owner {
 };
 
 /*
- * A heartbeat, which each voter sends to each other one at regular intervals. A coordinator's
+ * A heartbeat, which each voter sends to every other voter at regular intervals. A coordinator's
  * heartbeat counts if `majority` is true and the heartbeat is not older than the suspicion timeout.
  */
 struct message_heartbeat {
     uint64_t number; /* the number of this heartbeat; it rises from a random start */
     /* the number of the last heartbeat that the sender has from the receiver; 0: none */
     uint64_t echo;
-    /* a majority has echoed a recent heartbeat of the sender, and the sender goes on coordinating;
-     * if `majority` is false, other voters take the sender's partitions over at once */
+    /* A majority has echoed a recent heartbeat of the sender, and the sender goes on coordinating.
+     * If `majority` is false, other voters take over the sender's partitions at once. */
     bool majority;
     bool votes;                      /* the sender may vote */
     struct message_partitions owned; /* the partitions that the sender coordinates */
@@ -567,13 +569,13 @@ enum message_voter_status {
 struct message_hello {
     bool answer; /* this HELLO is an answer, and gets no answer */
     uint8_t status;
-    uint64_t incarnation; /* of the sender's process */
+    uint64_t incarnation; /* the incarnation of the sender's process */
     uint64_t echo;        /* in an answer: the incarnation of the HELLO that it answers */
     struct message_rules rules;
     bool bootstrapped;
-    struct message_member members[MESSAGE_VOTERS_MAX]; /* as the sender knows them */
+    struct message_member members[MESSAGE_VOTERS_MAX]; /* the stores that the sender knows */
     struct message_member seen; /* the receiver's store, as the sender knows it */
-    /* the highest commit of that store that the sender knows; 0: none */
+    /* the highest commit of the receiver's store that the sender knows; 0: none */
     uint64_t seen_commit;
     char advertise[MESSAGE_ADDRESS_MAX];
 };
@@ -633,8 +635,8 @@ struct message_delete {
     uint64_t live;
 };
 
-/* higher != 0: the acceptor refuses, because it has promised this ballot. missing: the acceptor
- * refuses because it lacks a register. */
+/* higher != 0: the acceptor refuses, because it has promised the ballot `higher`. missing: the
+ * acceptor refuses because it lacks a register. */
 struct message_deleted {
     uint64_t ballot;
     uint8_t partition;
@@ -688,8 +690,9 @@ struct message {
      * has an older version than 5, so its sender has a record of number 1. */
     uint32_t number;
     uint64_t digest;
-    /* If `to` is not empty, the receiver passes the message on to this agent, with relayed set, so
-     * that it is passed on only once. Only requests of hosts and their answers are passed on. */
+    /* If `to` is not empty and not the receiver, the receiver passes the message on to the agent
+     * `to`, with `relayed` set, so that the message is passed on only once. Only requests of hosts
+     * and their answers are passed on. */
     struct message_agent to;
     bool relayed;
     union {

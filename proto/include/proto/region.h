@@ -118,7 +118,7 @@ struct hfi_header {
     uint64_t magic;
     uint32_t version;
     uint32_t header_size;
-    uint64_t size; /* of the whole region, bytes */
+    uint64_t size; /* the size of the whole region in bytes */
     uint32_t slot_count;
     uint32_t index_count; /* a power of two */
     uint32_t holder_count;
@@ -142,7 +142,7 @@ struct hfi_header {
     _Alignas(HFI_LINE) _Atomic uint32_t lease_wake;
     /* the number of processes that may sleep on lease_wake; it may be too high */
     _Atomic uint32_t lease_sleepers;
-    /* not 0: the agent has given this region up, and serves another one */
+    /* not 0: the agent does not serve this region any more, but another one */
     _Atomic uint32_t abandoned;
     _Atomic uint64_t commit; /* unused; earlier releases kept the store's last commit here */
 };
@@ -196,7 +196,7 @@ struct hfi_seat {
     /* if this reader waits for an exclusive grant, identifies its hold: see hfi_ask_upgrade() */
     _Atomic uint32_t upgrade;
     /* The agent writes a try's place in the queue here to tell the try that the lock is in use
-     * elsewhere. Agents of earlier releases never do, so a try waits. */
+     * elsewhere. Agents of earlier releases never write it, so with them a try waits. */
     _Atomic uint64_t refused;
     /* The reader's cell of the hold that the agent last took away in this seat, and the reason
      * (ending.h). Agents of earlier releases never write these two. */
@@ -367,8 +367,8 @@ static inline uint64_t hfi_lease(int64_t deadline_ns, uint32_t epoch)
 static inline bool hfi_lease_counts(const struct hfi_trust *trust, uint64_t lease, int64_t now_ns)
 {
     int64_t left_ns = hfi_lease_deadline_ns(lease) - now_ns;
-    /* relaxed, both: a thread that does not see the word which another thread has refused checks
-     * the lease itself */
+    /* relaxed, both: another thread may just have stored `disbelieved`. A thread that does not see
+     * the new value checks the lease itself. */
     return left_ns > 0 &&
            (trust == NULL ||
             (left_ns <= atomic_load_explicit(&trust->ahead_max_ns, memory_order_relaxed) &&

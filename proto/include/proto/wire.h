@@ -53,7 +53,8 @@ struct wire_header {
     uint32_t membership;
     uint64_t store_id[2];
     uint64_t commit;
-    /* The sender's record of voters, as in struct message; not in a version before 5. */
+    /* The record of voters that the sender uses, as in struct message; not in a version before
+     * 5. */
     uint32_t number;
     uint64_t digest;
 };

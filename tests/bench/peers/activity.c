@@ -1,7 +1,6 @@
 /*
  * See activity.h. The count of segments is the sum of what `ss -i` shows for each socket of the
- * processes. A connection between two of these processes has two such sockets, and is counted at
- * each.
+ * processes. A connection between two of these processes has two such sockets, and counts twice.
  */
 #include "activity.h"
 

@@ -1,6 +1,6 @@
 /*
- * What processes have done so far: from /proc, and from the kernel's statistics of their TCP
- * sockets.
+ * The activity of processes since their start, from /proc and from the kernel's statistics of their
+ * TCP sockets.
  */
 #ifndef PEERS_ACTIVITY_H
 #define PEERS_ACTIVITY_H

@@ -10,7 +10,7 @@
 #include "results.h"
 
 struct bench_plan {
-    const char *directory; /* on the disk that is measured */
+    const char *directory; /* a directory on the disk that is measured */
     bool quick;
     uint32_t repetitions;
     int64_t warm_ns;

@@ -1,7 +1,7 @@
 /*
- * Cases 7 to 11: faults, and the cost of held locks. They share one start of the peer, and each
- * case leaves the peer up and whole. Case 11 alone starts the peer itself, because it needs another
- * lease.
+ * Cases 7 to 11: faults, and the cost of held locks. The cases share one start of the peer, and
+ * each case leaves all servers of the peer running. Only case 11 starts the peer itself, because it
+ * needs another lease.
  */
 #include "cases_fault.h"
 

@@ -14,8 +14,8 @@
 
 #include "cases.h"
 
-/* the greatest rate of an open loop with one client, which waits by polling the clock, in pairs per
- * second */
+/* the greatest rate, in pairs per second, of an open loop with one client; this client waits by
+ * polling the clock */
 static const double lone_rate_max = 10000;
 /* the greatest rate for each of several clients, which sleep between their pairs */
 static const double crowd_rate_max = 100;

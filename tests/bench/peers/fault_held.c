@@ -25,7 +25,8 @@ static const int64_t fill_quick_ns = INT64_C(4000000000);
 static const int64_t idle_ns = INT64_C(5500000000); /* more than a third of the lease */
 static const int64_t settle_ns = INT64_C(1000000000);
 static const int64_t rest_look_ns = INT64_C(1000000000);
-/* the share of a processor that the servers may use more than before the locks were taken */
+/* the servers are at rest if they use at most this share of a processor more than before the locks
+ * were taken */
 static const double rest_share = 0.02;
 enum { REST_LOOKS_MAX = 20 };
 static const int64_t suspicion_ns = INT64_C(60000000000);

@@ -5,9 +5,9 @@
  * bench wakes the holder.
  *
  * Two such pairs of clients run at a time, each with a lock of its own. In pair ASKS_AWAKE the
- * holder pauses, and is stopped, before it asks: when it wakes, it asks, and its answer decides
- * whether it writes. In pair ASKED_BEFORE the holder pauses between asking and writing: it has
- * asked before it is stopped, and no client's library can keep it from that write.
+ * holder pauses, and is stopped, before it asks: when it wakes, it asks its library, whose answer
+ * decides whether it writes. In pair ASKED_BEFORE the holder pauses between asking and writing: it
+ * has asked before it is stopped, and no client's library can keep it from that write.
  *
  * The case counts the holder's writes after the second client's write. The resource refuses a write
  * whose token is below the highest token that it saw. It cannot refuse a write without a token.

@@ -287,8 +287,8 @@ static int work(struct worker *worker, int64_t duration_ns)
 
 /* ---- in a worker: its life ---- */
 
-/* With four processors or more, the clients keep to the upper half of them. A single client always
- * keeps to the last processor. */
+/* With four processors or more, the clients run only on the upper half of the processors. A single
+ * client runs only on the last processor, if there are at least two. */
 static void pin(uint32_t index, uint32_t workers)
 {
     long processors = sysconf(_SC_NPROCESSORS_ONLN);

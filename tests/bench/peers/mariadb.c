@@ -64,7 +64,7 @@ static enum sql_outcome outcome_of(MYSQL *mysql)
     case ER_SERVER_SHUTDOWN:
     case ER_CONNECTION_KILLED:
         return SQL_BROKEN;
-    case ER_LOCK_WAIT_TIMEOUT: /* rolls back only the statement */
+    case ER_LOCK_WAIT_TIMEOUT: /* this error rolls back only the statement */
         return SQL_NOT_HAD;
     case ER_LOCK_DEADLOCK:
         return SQL_UNDONE;

@@ -1,7 +1,7 @@
 /*
- * What the harness needs of each lock service that it compares: a peer, and a client of it. One
- * file for each peer fills in a table of functions. The load loop, the clock, the check of
- * exclusion and the histograms belong to the harness (load.h), and are the same for all peers.
+ * The interface between the harness and each lock service that it compares: a peer, and a client of
+ * a peer. One file for each peer fills in a table of functions. The load loop, the clock, the check
+ * of exclusion and the histograms belong to the harness (load.h), and are the same for all peers.
  *
  * A *run* is a peer that is up: it was started below its own folder, and its servers are known by
  * process id. The bench's process calls start, stop, kill and restart, one at a time. Clients live
@@ -33,7 +33,7 @@ enum peer_feature {
     PEER_IS_SERVICE = 16,  /* has servers, so processor time, memory and restarts have a meaning */
     PEER_HAS_LEADER = 32,  /* one of its servers leads, and another one takes over */
     PEER_HOST_SERVERS = 128, /* server i is the agent of host i; the clients of host i need it */
-    PEER_NO_NAMES = 64, /* cannot give a lock by name, so the case of new names leaves it out */
+    PEER_NO_NAMES = 64, /* has room for few names, so the case of new names leaves it out */
 };
 
 /* The results of acquire() and release() other than -1. */

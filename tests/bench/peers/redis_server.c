@@ -89,7 +89,8 @@ int redis_start(struct peer_run *run, size_t count, bool append_always, bool tcp
 void redis_stop(struct peer_run *run)
 {
     for (size_t i = 0; i < run->server_count; i++) {
-        server_kill(&run->servers[i]); /* SIGKILL will do: the run's data are not needed any more */
+        server_kill(&run->servers[i]); /* SIGKILL is enough: the run's data are not needed any
+                                        * more */
     }
 }
 

@@ -1,7 +1,7 @@
 /*
- * Redis servers of the bench's own, and the common part of a client of one server and of a client
- * of several: the lock and its key's value, the requests about the lock, and the pause between
- * tries.
+ * Redis servers of the bench's own. Also the part that a client of one server and a client of
+ * several servers have in common: the lock and its key's value, the requests about the lock, and
+ * the pause between tries.
  *
  * The program is redis-server. Where only Debian's redis-tools is installed, the bench starts
  * redis-check-rdb under the name redis-server: it is the same file, and the package installs no
@@ -21,7 +21,7 @@ enum { REDIS_NONCE_SIZE = 48, REDIS_SHA_SIZE = 48, REDIS_SOCKET_MAX = SERVER_PAT
 struct redis_client {
     char sha[REDIS_SHA_SIZE]; /* names the script that compares the value and deletes the key */
     uint64_t random;
-    uint64_t holds; /* the holds so far; the count makes each hold's value unique */
+    uint64_t holds; /* rises with each new value and each pause; makes each hold's value unique */
     int64_t lease_ns;
 };
 

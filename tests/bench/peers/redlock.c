@@ -2,9 +2,9 @@
  * Redlock with three or five Redis servers on TCP ports of the loopback, as fast as its rules
  * allow. A request goes to all servers at once, and the call returns when a majority has answered.
  * The client reads later answers before those of its next request. A hold counts only if a majority
- * said OK within its validity time: the lease less the time that asking took, less the drift (1 %
- * and 2 ms). A client that did not get the lock deletes its key on all servers, pauses and tries
- * again.
+ * said OK within its validity time. This time begins when the client sends the request, and is the
+ * lease less the drift (1 % and 2 ms). A client that did not get the lock deletes its key on all
+ * servers, pauses and tries again.
  *
  * Each server answers in the order of its requests, so the number of an answer tells its request.
  */

@@ -50,7 +50,8 @@ double cell_most(const struct results_cell *cell)
     return most;
 }
 
-/* Prints a number with three significant digits: 12.34 as 12.3, and 0.01234 as 0.0123. */
+/* Writes a number with three significant digits, but at most three decimals: 12.34 as 12.3, and
+ * 0.01234 as 0.012. */
 static void format_number(char *text, size_t size, double value)
 {
     double magnitude = fabs(value);

@@ -1,7 +1,7 @@
 /*
  * See results_targets.h. A target compares a quantity of Holdfast in one case with the same
- * quantity of one peer, or of all peers. The array `targets` lists them. It names a peer by its
- * `name`; the tables of results name a peer by its title.
+ * quantity of one peer, or of all peers. The array `targets` lists them. An entry names a peer by
+ * its `name`; the tables of results name a peer by its title.
  */
 #include "results_targets.h"
 
@@ -150,7 +150,7 @@ static const char *add_text(char *text, size_t size, size_t *used, const char *m
     return text;
 }
 
-/* Writes a text like "3.31 (2.90 to 4.12)". */
+/* Writes a text like "3.31 x (2.90 to 4.12)". */
 static void format_ratio(char *text, size_t size, const struct results_cell *ratio)
 {
     char median[32];

@@ -55,7 +55,8 @@ void directory_remove(const char *path);
 /* Fills in the process and its descendants. Returns how many these are. */
 size_t process_family(pid_t pid, pid_t *family, size_t max);
 
-/* Returns the processor time of a process and its living children, in ns. */
+/* Returns the processor time in ns of a process, its living descendants, and their ended children
+ * for which they waited. */
 int64_t process_cpu_ns(pid_t pid);
 
 /* Returns the memory of a process and its children in bytes: memory without a file, and shared

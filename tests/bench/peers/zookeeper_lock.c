@@ -8,7 +8,7 @@
  * the connection, and with it the answer, can find the node that it made. The first client makes
  * the lock's node and its own node in one transaction. It has the lock without listing the nodes.
  *
- * The C client has two threads of its own. They notify this thread by a counter of events.
+ * The C client has two threads of its own. They notify the worker's thread by a counter of events.
  */
 #include "zookeeper_lock.h"
 
@@ -119,7 +119,7 @@ static int begin_session(struct zookeeper_session *client)
     if (client->zookeeper != NULL) {
         zookeeper_close(client->zookeeper);
     }
-    client->expired = false; /* without the mutex: no thread of the C client runs yet */
+    client->expired = false; /* this needs no mutex: no thread of the C client runs now */
     client->sessions++;
     client->zookeeper = zookeeper_init(client->hosts, notice, client->session_ms, NULL, client, 0);
     if (client->zookeeper == NULL) {
@@ -352,7 +352,7 @@ static int find_predecessor(struct lock *lock, enum peer_mode mode, char before[
 }
 
 /* Waits until no node that comes before lock->node excludes lock->node. Returns PEER_LOST if the
- * session ended. */
+ * session ended or lock->node is gone. */
 static int await_turn(struct lock *lock, enum peer_mode mode, int64_t until_ns)
 {
     struct zookeeper_session *client = lock->client;
