@@ -220,7 +220,7 @@ static unsigned flap(int64_t until_ns)
     return rounds;
 }
 
-/* Runs all kinds of abuse at once, for duration_ms. */
+/* Runs all kinds of abuse at once, for at least duration_ms and until abused() is true. */
 static void abuse_all(int64_t duration_ms)
 {
     pid_t abusers[4];

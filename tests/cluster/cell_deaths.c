@@ -105,8 +105,9 @@ START_TEST(a_whole_host_stands_still)
 }
 END_TEST
 
-/* An observer's host is cut off and its session ends: processes of other hosts get its locks. When
- * the observer's agent is back, the processes of its host wait and hold as before. */
+/* An observer's host is cut off and its agent is killed. The session ends, so processes of other
+ * hosts get its locks. When the agent is back, the processes of its host wait and hold as
+ * before. */
 START_TEST(an_observers_host_dies)
 {
     network_isolate(&cell.network, OBSERVER);

@@ -21,7 +21,7 @@ struct crowd_plan {
     unsigned shared_percent; /* the percentage of holds that are shared */
     unsigned lock_delay_ms;
     unsigned hold_ms; /* the limit of most holds */
-    unsigned long_ms; /* the length of some holds, so that faults meet holders */
+    unsigned long_ms; /* the limit of a few holds, so that faults meet holders */
     uint64_t seed;
     struct faults *faults;    /* the file with each host's faults, for its workers; NULL: no
                                * faults */
@@ -81,7 +81,7 @@ uint64_t crowd_holds(const struct crowd *crowd, unsigned host);
  * from time to time. */
 void crowd_tell_waiting(struct crowd *crowd, int64_t longer_than_ns);
 
-/* Checks that no worker has ended without being told to, for example by a crash. */
+/* Checks that no worker has ended before crowd_finish() asks it to, for example by a crash. */
 void crowd_look(struct crowd *crowd);
 
 /* Lets each worker take every lock once more and end, checks the record, and prints one line about

@@ -158,8 +158,8 @@ START_TEST(broken_from_another_host)
 }
 END_TEST
 
-/* After a break the lock is closed for its lock-delay. Another process of the same host learns in
- * that time that the hold was broken. */
+/* After a break the lock is closed for its lock-delay. In that time a wait by another handle of the
+ * same client learns that the hold was broken. */
 START_TEST(closed_behind_a_broken_hold)
 {
     char expected[128];

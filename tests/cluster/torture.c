@@ -97,8 +97,8 @@ static unsigned read_number(const char *option, const char *text, unsigned min)
     return (unsigned)value;
 }
 
-/* Returns a bit for each kind of fault that the list names. Ends the program if the list is empty,
- * or if a kind is unknown or is no fault by itself. */
+/* Returns a bit for each kind of fault that the list names. Ends the program if a kind is unknown,
+ * or if the list has only kinds that do not come by themselves (clock, alter). */
 static uint32_t read_kinds(const char *text)
 {
     uint32_t kinds = 0;

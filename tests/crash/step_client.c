@@ -264,7 +264,10 @@ struct work {
     int64_t lock_delay_ms;
     size_t begin; /* the first point that is taken */
     size_t stride;
-    unsigned way; /* of the first worker's first point; 1: released before the kill */
+    /* Which of a worker's points have the bystander `one` release its hold before the kill? It does
+     * at every second point: 1: from the first worker's first point on; 0: from its second point. A
+     * scenario without `before` has no such release. */
+    unsigned way;
 };
 
 /* the argument of the hook `asleep` */

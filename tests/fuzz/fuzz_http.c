@@ -200,7 +200,8 @@ static int status_of_path(const char *path, size_t size)
     return size == 8 && memcmp(path, "/healthz", 8) == 0 ? 503 : 404;
 }
 
-/* Returns whether the value of a Host line, up to a blank, is not a name of the agent. */
+/* Returns whether the value of a Host line, up to a blank, is neither an IP address nor a name of
+ * this host. */
 static bool is_another(const char *value, size_t size)
 {
     char text[80] = "";
@@ -219,8 +220,8 @@ static bool is_another(const char *value, size_t size)
                      strcasecmp(text, "host-x") != 0;
 }
 
-/* Returns whether a Host line in the head names another host. The head ends at its first empty
- * line. */
+/* Returns whether a Host line in the head names another host (see is_another()). The head ends at
+ * its first empty line. */
 static bool names_another(const char *head, size_t size)
 {
     const char *end = head + size;

@@ -56,8 +56,8 @@ pattern_of() {
     printf '%s' "$pattern"
 }
 
-# compare SHOWN GOT: whether the page shows what was printed. That a command had to wait for a busy
-# machine is not on the page.
+# compare SHOWN GOT: checks that GOT was printed as the page shows it. Lines about waiting do not
+# count: only a busy machine causes them.
 compare() {
     local pattern got
     pattern=$(pattern_of "$1")
@@ -89,7 +89,8 @@ await_held() { # NAME
     done
 }
 
-# finish EXPECTED: the command in $command is complete. It is run, and must end as the page says.
+# finish EXPECTED: runs the complete command in $command, which must end as the page says: `exit
+# status N` or `held: NAME`.
 finish() {
     local status=0 name
     if [[ $command == *'&' ]]; then
