@@ -1,8 +1,8 @@
 /*
  * Tests of what processes pass to each other: a process passes its connected socket on to another
  * user; a process sends descriptors to the agent; a process becomes another user after it has
- * connected; many users connect without the right to. The tests need root, to become another user.
- * Otherwise they are skipped.
+ * connected; users without any right connect, and the log counts their refusals. The tests need
+ * root, to become another user. Otherwise they are skipped.
  */
 #include <check.h>
 #include <errno.h>
@@ -272,7 +272,7 @@ START_TEST(a_pidfd_whose_close_waits)
 END_TEST
 
 /* Starts a process of the user nobody. The process leaves the last descriptors of `count` pidfds to
- * the agent. To close any of them would block. */
+ * the agent. A close of any of them would block. Returns 0 if this machine cannot block them. */
 static pid_t start_stuck(unsigned count, unsigned each_time)
 {
     int ends[2];
@@ -291,7 +291,7 @@ static pid_t start_stuck(unsigned count, unsigned each_time)
         bool can = busy_open(pidfds, count);
         /* The agent sees the effective user of a process that connects. The real user stays root,
          * so that the process may stop the agent. The system call is made directly, because libc's
-         * setresuid() would wait for the thread that is stuck in the page. */
+         * setresuid() would wait for the thread that waits for the page that never comes. */
         REQUIRE(syscall(SYS_setresuid, 0, NOBODY, 0) == 0, "nobody");
         for (unsigned i = 0; i < count && can; i++) {
             if (i % each_time == 0) {
@@ -410,8 +410,8 @@ static void record_says(const char *expected)
     REQUIRE(strcmp(line + strlen("command "), expected) == 0, "%s: expected %s", line, expected);
 }
 
-/* Sets the start of this process's command line in the kernel. Returns false if the kernel does not
- * allow that. */
+/* Tells the kernel that this process's command line begins at the address `start`. Returns false if
+ * the kernel does not allow that. */
 static bool put_command_line(uint64_t start)
 {
     enum { FIELDS = 51 }; /* fields of proc(5)'s stat, counted from 1 */

@@ -28,7 +28,7 @@ void cell_certify(const char *folder);
 struct cell {
     struct network network;
     unsigned hosts;
-    unsigned voters; /* the first hosts are voters, the others observers */
+    unsigned voters; /* so many hosts, the first ones, are voters; the others are observers */
     struct agent_process agents[NETWORK_HOSTS_MAX];
     unsigned ports[NETWORK_HOSTS_MAX];
 };

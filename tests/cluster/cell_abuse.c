@@ -1,5 +1,5 @@
 /*
- * Strangers and bad links at the port on which agents talk to each other: scans, thousands of
+ * Strangers and bad links disturb the port on which agents talk to each other: scans, thousands of
  * connections that send nothing or half a greeting, peers that are killed while they greet, links
  * that come and go. Workers use the cell's locks during the abuse (crowd.h). Afterwards every agent
  * runs and accepts connections, and no agent keeps a descriptor or memory of the abuse.

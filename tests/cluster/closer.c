@@ -1,5 +1,5 @@
 /*
- * Tests the process that closes sockets (io/closer.h). The test takes the agent's part. The closer
+ * Tests the process that closes sockets (io/closer.h). The test acts as the agent. The closer
  * empties each socket that it receives. The blocked closes of one user do not delay another user's
  * closes. When all blocked closes have ended, no process of the closer is left.
  */

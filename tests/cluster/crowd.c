@@ -122,9 +122,9 @@ static void record_acquired(const struct worker *worker, unsigned lock, enum hf_
     event.delay_ns = plan->lock_delay_ms * MS;
     if (plan->faults) {
         event.deadline_ns = faults_true_ns(plan->faults, worker->host, hold->deadline_ns);
-        event.delay_ns = event.delay_ns * 100 / (100 + DRIFT_PERCENT); /* the lock-delay is over
-                                                                        * when the fastest clock
-                                                                        * says so */
+        event.delay_ns = event.delay_ns * 100 / (100 + DRIFT_PERCENT); /* the shortest true time
+                                                                        * in which a clock may
+                                                                        * measure delay_ns */
     }
     history_add(worker->crowd->history, event);
 }

@@ -2,9 +2,9 @@
  * Workers on every host of a cell: processes that take a few locks again and again, wait for them
  * with or without a limit, read, write, and record what they do (history.h). The test makes faults
  * at the same time. At the end all faults are healed, each worker takes every lock once more, and
- * the record is checked. By true time no two holds excluded each other, tokens rose, lock-delays
- * were waited out, and no worker still waits. True time is the machine's one clock, and a hold
- * lasts until the deadline that its worker knew.
+ * the record is checked. By true time no two holds that exclude each other overlapped, tokens rose,
+ * each lock-delay was over before the next hold, and no worker still waits. True time is the
+ * machine's one clock, and a hold lasts until the deadline that its worker knew.
  */
 #ifndef TESTS_CLUSTER_CROWD_H
 #define TESTS_CLUSTER_CROWD_H

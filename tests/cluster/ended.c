@@ -1,7 +1,7 @@
 /*
  * Three real agents on this machine's loopback are one cell. A hold of a living process ends in
- * each possible way. The process must learn the reason by the event and by hf_why(), and `holdfast
- * lock` must print it in a line. The agent's log and metric report the same reason.
+ * each possible way. The process must learn the reason from the event LOST and from hf_why(), and
+ * `holdfast lock` must print it in a line. The agent's log and metric report the same reason.
  */
 #include "../suite_main.h"
 #include "actor.h"

@@ -222,7 +222,8 @@ int main(void)
     pid_t pid = fork();
     REQUIRE(pid >= 0, "fork");
     if (pid == 0) {
-        (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* not fork_tied(), which compares getppid() */
+        /* fork_tied() would fail, because getppid() returns 0 in a new pid namespace */
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
         exit(run());
     }
     int status = 0;

@@ -1,5 +1,5 @@
 /*
- * Tests the process that removes regions (io/remover.h). The test takes the agent's part. It checks
+ * Tests the process that removes regions (io/remover.h). The test acts as the agent. It checks
  * which objects the remover makes, marks, empties, removes and leaves alone, and that the remover
  * ends with the agent.
  */

@@ -25,7 +25,7 @@ enum {
     EXIT_USAGE = 64,
     ROUND_S = 120,
     ROUND_S_MIN = 5,
-    ROUND_GUARD_S = 600, /* a round has failed if it still runs so long after its last fault */
+    ROUND_GUARD_S = 600, /* a round fails if it runs so many seconds longer than its faults */
     STEP_MS = 20,
 };
 

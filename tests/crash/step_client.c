@@ -264,9 +264,8 @@ struct work {
     int64_t lock_delay_ms;
     size_t begin; /* the first point that is taken */
     size_t stride;
-    /* Which of a worker's points have the bystander `one` release its hold before the kill? It does
-     * at every second point: 1: from the first worker's first point on; 0: from its second point. A
-     * scenario without `before` has no such release. */
+    /* In a scenario with `before`, the bystander `one` releases its hold before the kill at every
+     * second point of a worker. 1: the first worker begins with such a point; 0: with another. */
     unsigned way;
 };
 

@@ -2,10 +2,10 @@
  * The HTTP server between hostile clients and a hostile kernel. The server is agent/io/http/http.c.
  * Its sockets are in this file. Its clock, memory and libuv are in server_kernel.c.
  *
- * A second, simpler reading of each request in this file says which answer must come. It must come
- * however the request is cut into pieces, and however little of the answer the kernel takes at a
- * time. No client stays longer than it may, the number of clients stays within its limit, and the
- * server leaves nothing open.
+ * This file reads each request, too, in a simpler way, and so knows the right answer. That answer
+ * must come however the request is cut into pieces, and however little of the answer the kernel
+ * takes at a time. No client stays longer than it may, the number of clients stays within its
+ * limit, and the server leaves nothing open.
  *
  * An input is a sequence of events: a client connects, sends something, leaves or reads nothing, or
  * time passes.

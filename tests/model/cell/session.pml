@@ -23,9 +23,9 @@
  *   s9  a majority of acknowledgements is a lease
  *
  * In the code a renewal counts only with a fresh echo. The model leaves that out: here every
- * renewal that arrives counts, however late. So the echo is no rule of safety. It prevents that a
- * host which receives nothing keeps its session for ever. The simulator checks that with one-way
- * links.
+ * renewal that arrives counts, however late. So the echo is no rule of safety. Without the echo a
+ * host that receives nothing would keep its session for ever. The simulator checks the echo with
+ * one-way links.
  */
 #define V 3
 #define MAJORITY 2
