@@ -1,5 +1,5 @@
 /*
- * While workers on every host use a cell's locks, agents die or are stopped, one at a time and all
+ * While workers on every host use a cell's locks, agents die or are stopped, one at a time or all
  * at once. (tests/cluster/crowd.h says what is recorded and checked.)
  */
 #include "actor.h"

@@ -21,8 +21,8 @@ fail() {
     printf '%s\n' "$*" >&2
     exit 1
 }
-# expect STATUS TEXT COMMAND...: the command ends with that status, and what it says on stderr has
-# the text, if there is one.
+# expect STATUS TEXT COMMAND...: checks that the command ends with that status, and that its stderr
+# contains TEXT.
 expect() {
     local want=$1 text=$2 status=0
     shift 2
@@ -199,7 +199,7 @@ sums() {
     (cd "$dir" && find . \( -path ./host-a/certificates/host-b -o -name 'state*' \) -prune -o \
         -type f ! -name '*.log' ! -name ca.srl ! -name out ! -name err -exec sha256sum {} + | sort)
 }
-# A host's folder that was removed is made anew, with another key, and no other file changes.
+# If a host's folder was removed, setup makes it again, with another key, and changes no other file.
 made_anew() {
     local before
     before=$(sums)

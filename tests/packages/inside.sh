@@ -24,7 +24,7 @@ apt_get() {
         -o APT::Sandbox::User=root "$@" >"$work/apt.log" 2>&1
 }
 
-# wait_for SECONDS COMMAND...
+# wait_for SECONDS COMMAND...: repeats the command until it succeeds
 wait_for() {
     local tries=$(($1 * 10))
     shift

@@ -222,7 +222,7 @@ class Waits(unittest.TestCase):
         cancels = self.hold.cancels
         self.assertGreaterEqual(cancels, 3)
         time.sleep(0.05)
-        # the handle may belong to another wait by now
+        # no further cancel, because the handle may belong to another wait by now
         self.assertEqual(self.hold.cancels, cancels)
 
     def test_abandoned_and_failed(self) -> None:
