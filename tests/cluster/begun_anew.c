@@ -4,8 +4,9 @@
  * agent, and while the agent runs.
  *
  * The other namespace is not affected: the session goes on, a holder holds, and a waiter waits and
- * is served in its turn. In the spoilt namespace no process gets a lock before its holder's last
- * deadline and the lock-delay are over. After that the agent serves the namespace again by itself,
+ * is served in its turn. The agent repairs some faults from its own copies, and then the spoilt
+ * namespace goes on as well. After any other fault no process gets bad/a before the last deadline
+ * of its holder and the lock-delay are over. Then the agent serves the namespace again by itself,
  * with higher tokens, and the agent's successor adopts the new region.
  */
 #include <check.h>
@@ -330,8 +331,8 @@ END_TEST
 
 static struct faults *faults;
 
-/* While the agent makes a new region, other clients connect, take locks and keep their leases,
- * however long that takes. */
+/* While the agent makes a new region, however long that takes, other clients connect, take locks
+ * and keep their leases. */
 START_TEST(others_go_on_while_it_is_made)
 {
     struct faults_host *host = &faults->hosts[agent.host];

@@ -1,8 +1,8 @@
 /*
  * Tests of what processes pass to each other: a process passes its connected socket on to another
  * user; a process sends descriptors to the agent; a process becomes another user after it has
- * connected; many users connect without the right to. The tests need root, to become another user.
- * Otherwise they are skipped.
+ * connected; users without any right connect, and the log counts their refusals. The tests need
+ * root, to become another user. Otherwise they are skipped.
  */
 #include <check.h>
 #include <errno.h>
@@ -215,8 +215,8 @@ static bool try_status(int fd, int with)
 enum pidfd_way { WITH_HELLO, WRONG_FRAME, BEHIND_WELCOME, UNREAD, HUNG_UP, PIDFD_WAYS };
 
 /* Sends a pidfd that the busy set watches. This process closes its own descriptor while the agent
- * is stopped, so the agent gets the last descriptor. If the kernel refuses to pass the pidfd, this
- * process closes it when it ends. */
+ * is stopped, so the agent gets the last descriptor. If the kernel refuses to pass the pidfd, it
+ * stays open. */
 static void send_busy(enum pidfd_way way, int pidfd)
 {
     bool hello = way == WITH_HELLO || way == HUNG_UP;
@@ -272,7 +272,7 @@ START_TEST(a_pidfd_whose_close_waits)
 END_TEST
 
 /* Starts a process of the user nobody. The process leaves the last descriptors of `count` pidfds to
- * the agent. To close any of them would block. */
+ * the agent. A close of any of them would block. Returns 0 if this machine cannot block them. */
 static pid_t start_stuck(unsigned count, unsigned each_time)
 {
     int ends[2];
@@ -291,7 +291,7 @@ static pid_t start_stuck(unsigned count, unsigned each_time)
         bool can = busy_open(pidfds, count);
         /* The agent sees the effective user of a process that connects. The real user stays root,
          * so that the process may stop the agent. The system call is made directly, because libc's
-         * setresuid() would wait for the thread that is stuck in the page. */
+         * setresuid() would wait for the thread that waits for the page that never comes. */
         REQUIRE(syscall(SYS_setresuid, 0, NOBODY, 0) == 0, "nobody");
         for (unsigned i = 0; i < count && can; i++) {
             if (i % each_time == 0) {
@@ -301,8 +301,8 @@ static pid_t start_stuck(unsigned count, unsigned each_time)
             if (try_hello(fd, pidfds[i], "")) {
                 close(pidfds[i]);
             }
-            /* Waits until the agent has received these pidfds, but only for 3 s, because the agent
-             * receives nothing without room for it. */
+            /* Waits until the agent has received these pidfds and has hung up. Waits at most 3 s,
+             * because an agent without room for further blocked closes receives nothing. */
             if ((i + 1) % each_time == 0) {
                 struct pollfd pollfd = {.fd = fd, .events = POLLRDHUP};
                 agent_continue(&agent);
@@ -324,8 +324,8 @@ static pid_t start_stuck(unsigned count, unsigned each_time)
     return byte == 'y' ? nobody : 0;
 }
 
-/* Blocked closes do not delay other clients: the agent closes the pidfds of other clients, and
- * admits every client. The agent can also end, and its successor serves at once. */
+/* Blocked closes do not delay other clients: the agent closes the descriptors that other clients
+ * send, and admits every client. The agent can also end, and its successor serves at once. */
 START_TEST(closes_that_wait_keep_nobody)
 {
     enum { TIMES = 100, STUCK = 600 };
@@ -357,8 +357,9 @@ START_TEST(closes_that_wait_keep_nobody)
 }
 END_TEST
 
-/* There are more blocked closes than the agent has room for. It admits no new client, but serves
- * the connected ones. There is room again when the culprit ends, or when the agent is restarted. */
+/* There are more blocked closes than the agent has room for. The agent admits no new client, but
+ * serves the connected ones. It has room again when the culprit ends, or when the agent is
+ * restarted. */
 START_TEST(more_closes_that_wait_than_there_is_room_for)
 {
     enum { STUCK = 5000 };
@@ -409,8 +410,8 @@ static void record_says(const char *expected)
     REQUIRE(strcmp(line + strlen("command "), expected) == 0, "%s: expected %s", line, expected);
 }
 
-/* Sets the start of this process's command line in the kernel. Returns false if the kernel does not
- * allow that. */
+/* Tells the kernel that this process's command line begins at the address `start`. Returns false if
+ * the kernel does not allow that. */
 static bool put_command_line(uint64_t start)
 {
     enum { FIELDS = 51 }; /* fields of proc(5)'s stat, counted from 1 */
@@ -496,8 +497,8 @@ static void is_refused_as(unsigned user, unsigned times)
     ck_assert_int_eq(wait_for(other), 0);
 }
 
-/* Returns how many refusals of that user the log reports, in lines of their own and as lines that
- * the limit left out. *lines becomes the number of lines. */
+/* Returns how many refusals of that user the log counts: one for each line about the user, and
+ * those that the lines report as left out. *lines becomes the number of lines. */
 static unsigned refusals_told(unsigned user, unsigned *lines)
 {
     char line[2048];
@@ -536,8 +537,8 @@ START_TEST(refusals_that_the_log_left_out_are_counted)
 }
 END_TEST
 
-/* The log has one line for one refused process, however often it comes. Another process of the same
- * user gets a line of its own. */
+/* The log has one line about a refused process, however often the process connects. Another process
+ * of the same user gets a line of its own. */
 START_TEST(a_process_that_is_refused_again_and_again_is_told_of_once)
 {
     enum { USER = 21000, TIMES = 50 };
@@ -592,8 +593,8 @@ static hf_lock *open_lock(hf_client *client, const char *name, int expected)
     return lock;
 }
 
-/* The agent looks up the rights of a process when it connects. The process keeps its holds across
- * the agent's restart, for it is the same process. */
+/* The agent looks up the rights of a process at the time when the process connects. The process
+ * keeps its holds across a restart of the agent, because it is still the same process. */
 START_TEST(a_process_that_gives_up_its_user)
 {
     int ends[2];

@@ -120,7 +120,7 @@ void cell_stop(struct cell *cell)
 
 void cell_kill_all(struct cell *cell)
 {
-    for (unsigned i = 0; i < cell->hosts; i++) { /* the second loop waits for their ends */
+    for (unsigned i = 0; i < cell->hosts; i++) { /* the next loop waits for the agents */
         if (cell->agents[i].pid != 0) {
             kill(cell->agents[i].pid, SIGKILL);
         }

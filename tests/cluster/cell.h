@@ -28,7 +28,7 @@ void cell_certify(const char *folder);
 struct cell {
     struct network network;
     unsigned hosts;
-    unsigned voters; /* the first hosts are voters, the others observers */
+    unsigned voters; /* so many hosts, the first ones, are voters; the others are observers */
     struct agent_process agents[NETWORK_HOSTS_MAX];
     unsigned ports[NETWORK_HOSTS_MAX];
 };
@@ -59,7 +59,7 @@ void cell_pause(struct cell *cell, unsigned host);
 void cell_continue(struct cell *cell, unsigned host);
 
 /* Returns the host that coordinates the lock, as the agent of host `looker` reports it. Waits until
- * that host's agent runs. */
+ * the reported host is a voter whose agent runs. */
 unsigned cell_coordinator(struct cell *cell, unsigned looker, const char *lock);
 
 /* Waits until the log of a host's agent has that text. */
@@ -69,8 +69,7 @@ void cell_await_logged(struct cell *cell, unsigned host, const char *text);
  * can use the path, even if the host has another file system mounted there. */
 const char *cell_state_path(const struct cell *cell, unsigned host, const char *file);
 
-/* The main() of a test program on cells. It skips the tests where namespaces are missing. Each test
- * runs with a cell of its own. */
+/* The main() of a test program on cells. It skips the tests where namespaces are missing. */
 int cell_main(const char *name, TCase *tests);
 
 #endif

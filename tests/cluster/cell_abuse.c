@@ -1,5 +1,5 @@
 /*
- * Strangers and bad links at the port on which agents talk to each other: scans, thousands of
+ * Strangers and bad links disturb the port on which agents talk to each other: scans, thousands of
  * connections that send nothing or half a greeting, peers that are killed while they greet, links
  * that come and go. Workers use the cell's locks during the abuse (crowd.h). Afterwards every agent
  * runs and accepts connections, and no agent keeps a descriptor or memory of the abuse.
@@ -220,7 +220,7 @@ static unsigned flap(int64_t until_ns)
     return rounds;
 }
 
-/* Runs all kinds of abuse at once, for duration_ms. */
+/* Runs all kinds of abuse at once, for at least duration_ms and until abused() is true. */
 static void abuse_all(int64_t duration_ms)
 {
     pid_t abusers[4];

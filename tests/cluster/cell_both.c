@@ -1,5 +1,5 @@
 /*
- * A cell under load, with agents of two builds: this build and $HOLDFAST_OTHER_AGENT. The latter
+ * Tests a cell under load whose agents are of two builds: this one and $HOLDFAST_OTHER_AGENT. That
  * may be of another Debian with another NNG, SQLite and libc (tests/platform/trixie.sh). The agents
  * vote together, each can use a store that the other build wrote, and no holder or waiter notices
  * more than a restart. (tests/cluster/crowd.h has the record and the check.)

@@ -1,5 +1,5 @@
 /*
- * While workers on every host use a cell's locks, agents die or are stopped, one at a time and all
+ * While workers on every host use a cell's locks, agents die or are stopped, one at a time or all
  * at once. (tests/cluster/crowd.h says what is recorded and checked.)
  */
 #include "actor.h"
@@ -105,8 +105,9 @@ START_TEST(a_whole_host_stands_still)
 }
 END_TEST
 
-/* An observer's host is cut off and its session ends: processes of other hosts get its locks. When
- * the observer's agent is back, the processes of its host wait and hold as before. */
+/* An observer's host is cut off and its agent is killed. The session ends, so processes of other
+ * hosts get its locks. When the agent is back, the processes of its host wait and hold as
+ * before. */
 START_TEST(an_observers_host_dies)
 {
     network_isolate(&cell.network, OBSERVER);

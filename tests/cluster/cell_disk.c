@@ -75,7 +75,7 @@ static void start_over(void)
 {
     ck_assert_int_eq(rejoin(VICTIM, "--yes", NULL), 70); /* refused: the agent runs */
     agent_kill(&cell.agents[VICTIM]);
-    ck_assert_int_eq(rejoin(VICTIM, NULL, NULL), 64); /* refused: without --yes it only explains */
+    ck_assert_int_eq(rejoin(VICTIM, NULL, NULL), 64); /* refused: it lacks --yes */
     ck_assert_int_eq(rejoin(VICTIM, "--yes", NULL), 0);
     agent_start(&cell.agents[VICTIM]);
     cell_await_logged(&cell, VICTIM, "event=voter_votes number=1");
@@ -93,8 +93,8 @@ static void is_refused(const char *why)
     cell_await_logged(&cell, VICTIM, "event=voter_refused");
     cell_await_logged(&cell, VICTIM, why);
     crowd_await_all(&crowd, 10);
-    agent_kill(&cell.agents[0]); /* the only other voter is no majority, so no lock is granted if
-                                  * the victim does not vote */
+    agent_kill(&cell.agents[0]); /* one voter alone is no majority, so no lock is granted if the
+                                  * victim does not vote */
     sleep_ms(CELL_TTL_MS + CELL_GRACE_MS + 500);
     uint64_t before = crowd_holds(&crowd, 2);
     sleep_ms(1000);

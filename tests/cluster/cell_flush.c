@@ -69,7 +69,7 @@ static void look_at_store(void)
     sqlite3_close(database);
 }
 
-/* Stalls the victim's disk, and waits until a flush waits for it. */
+/* Stalls the victim's disk, and waits until a flush waits for the disk. */
 static void stall(void)
 {
     uint64_t before = atomic_load(&disk->slow);
@@ -81,7 +81,8 @@ static void stall(void)
     }
 }
 
-/* Starts the victim, and checks that it votes again: without it the cell would have no majority. */
+/* Starts the victim, and checks that it votes again: the test kills another voter, and without the
+ * victim's vote the cell would have no majority. */
 static void goes_on(void)
 {
     agent_start(&cell.agents[VICTIM]);

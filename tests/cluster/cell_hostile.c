@@ -1,8 +1,8 @@
 /*
- * A hostile process on one host of a cell of three voters. Locks of another namespace are held on
- * this host and on another one. The process writes rubbish into its own namespace's region, while
- * the host's agent runs or while it is down. The other hosts still get that namespace's locks. The
- * rubbish lets no process take a lock that another host holds. No hold of the other namespace ends.
+ * In a cell of three voters, a hostile process on one host writes rubbish into its own namespace's
+ * region, while the host's agent runs or while it is down. The other hosts still get that
+ * namespace's locks. The rubbish lets no process take a lock that another host holds. Locks of
+ * another namespace are held on the same host and on another one, and none of these holds ends.
  * tests/cluster/spoilt.c has more such rubbish, on one host.
  */
 #include <check.h>

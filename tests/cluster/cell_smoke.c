@@ -1,6 +1,7 @@
 /*
- * One cell of three real agents on this machine's loopback: a lock excludes across hosts, its
- * tokens rise, a waiter on another host is served, and the death of a minority stops no host.
+ * Tests one cell of three real agents on this machine's loopback: a lock excludes across hosts, its
+ * tokens rise, a waiter on another host is served, and the death of a minority stops no host. Also
+ * tests sequencers, agents that do not belong to the cell, and `holdfast doctor`.
  */
 #include "../suite_main.h"
 #include "actor.h"
@@ -134,7 +135,8 @@ static int64_t try_in_vain(int host, enum hf_mode mode)
     return shortest_ms;
 }
 
-/* Host 0 holds the lock. The runs of this test use names of different coordinators. */
+/* Host 0 holds the lock. Each run of this test uses another name, so that different voters
+ * coordinate the lock. */
 START_TEST(a_try_of_what_another_host_holds_is_answered_at_once)
 {
     char name[32];

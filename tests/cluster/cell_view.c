@@ -1,6 +1,6 @@
 /*
- * What people see of a cell on each of its hosts, and also on an observer's: holders and waiters on
- * other hosts, coordinators, changes when they happen, and voters that are down.
+ * Tests what people see of a cell on each of its hosts, including an observer's host: holders and
+ * waiters on other hosts, coordinators, changes when they happen, and voters that are down.
  */
 #include "../suite_main.h"
 #include "actor.h"

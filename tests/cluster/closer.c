@@ -1,5 +1,5 @@
 /*
- * Tests the process that closes sockets (io/closer.h). The test takes the agent's part. The closer
+ * Tests the process that closes sockets (io/closer.h). The test acts as the agent. The closer
  * empties each socket that it receives. The blocked closes of one user do not delay another user's
  * closes. When all blocked closes have ended, no process of the closer is left.
  */
@@ -184,7 +184,7 @@ START_TEST(a_socket_is_emptied)
     ck_assert_int_eq(recv(connection.near, &byte, 1, MSG_DONTWAIT), 0);
     closer_close(closer);
     is_over();
-    if (_i != RESET) { /* the peer reads the end, and no reset */
+    if (_i != RESET) { /* the peer reads the end of the stream, and no reset */
         close(connection.near);
         ck_assert_int_eq(recv(connection.far, &byte, 1, MSG_DONTWAIT), 0);
     }
@@ -290,8 +290,8 @@ START_TEST(more_than_it_has_descriptors_for)
     for (unsigned ms = 0; ms < GUARD_MS && state_of(pid) != 'S'; ms += 10) {
         sleep_ms(10);
     }
-    ck_assert_int_eq(state_of(pid), 'S'); /* the process waits for its next order, and does not
-                                           * block in a close */
+    ck_assert_int_eq(state_of(pid), 'S'); /* the closer waits for its next order, and does not block
+                                           * in a close */
     busy_close();
     for (unsigned ms = 0; ms < GUARD_MS && !closer_push(closer); ms += 10) {
         sleep_ms(10);

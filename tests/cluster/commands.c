@@ -1,5 +1,5 @@
 /*
- * The command line tool against a real agent: every exit code that it promises, signals that it
+ * Tests the command line tool with a real agent: every exit code that it promises, signals that it
  * passes on to CMD, the end of CMD when the hold is lost, and the formats of --json.
  */
 #include "../suite_main.h"
@@ -135,8 +135,9 @@ START_TEST(exit_codes)
 }
 END_TEST
 
-/* A CMD cannot take the lock of its own hold. A process that CMD left behind can take the lock when
- * that hold is over. */
+/* A `holdfast lock` that CMD runs is refused a lock that an outer command holds. With --nested it
+ * runs its own CMD under the outer hold. A process that CMD left behind can take the lock when the
+ * outer hold is over. */
 START_TEST(a_lock_within_a_lock)
 {
     ck_assert_int_eq(run("lock|job|sh|-c|$HOLDFAST_BIN_DIR/holdfast lock job true"), 64);
@@ -206,7 +207,7 @@ START_TEST(streams_that_are_closed)
         sleep_ms(10);
         ck_assert_int_eq(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT), 0);
     }
-    ck_assert_int_eq(end(pid), 0); /* as when no process reads the output any more */
+    ck_assert_int_eq(end(pid), 0); /* the command ends as if its output had no reader */
     ck_assert(!agent_logged(&agent, "event=client_broke_rules"));
     /* the child's stderr is closed, too */
     ck_assert_int_eq(run("lock|job|--|sh|-c|[ ! -e /proc/$$/fd/2 ]"), 0);
@@ -221,7 +222,7 @@ START_TEST(lease_ends_the_child)
 }
 END_TEST
 
-/* Leaves the process group that it leads, and ignores SIGTERM. It runs as CMD. */
+/* This program as CMD: it leaves the process group that it leads, and ignores SIGTERM. */
 static _Noreturn void leave_group(void)
 {
     (void)signal(SIGTERM, SIG_IGN);
@@ -473,8 +474,8 @@ START_TEST(check_answers_by_its_exit_code)
     ck_assert_int_eq(actor_release(&other, 0), 0);
     ck_assert_int_eq(run(words), 1);
     ck_assert_int_eq(run("check|nonsense"), 64);
-    weak = true; /* The error then goes into `output`. It must have neither an escape sequence
-                  * nor a second line. */
+    weak = true; /* Now the error goes into `output`. It must have neither an escape sequence nor a
+                  * second line. */
     ck_assert_int_eq(run("check|hf1/\x1b[31m\nholdfast check: well"), 64);
     ck_assert_ptr_null(strchr(output, '\x1b'));
     ck_assert_ptr_eq(strchr(output, '\n'), output + strlen(output) - 1);

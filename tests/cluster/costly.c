@@ -326,7 +326,7 @@ START_TEST(who_is_closed_full_is_not_closed_on_the_loop)
         int64_t before_ns = agent_loop_ns(&agent);
         agent_continue(&agent);
         ck_assert_int_eq(wait_for(pid), 0);
-        /* When the agent's loop serves another client, it has finished the close. */
+        /* Once the agent's loop serves another client, the loop has finished the close. */
         ck_assert_int_eq(hf_connect(&options, &honest), 0);
         hf_disconnect(honest);
         sleep_ms(50);

@@ -94,9 +94,9 @@ static void work(struct worker *worker, unsigned lock, enum hf_mode mode)
         sleep_ms(step_ms);
         left_ms -= step_ms;
     }
-    /* A worker whose hold was lost releases it at once or later, at random. A release at once lets
-     * the next holder in. Without a release the record shows whether the lock stays closed for the
-     * lock-delay. */
+    /* A worker that lost its hold releases the lock at once or later, at random. A release at once
+     * lets the next holder in. Without a release the record shows whether the lock stays closed for
+     * the lock-delay. */
     if (left_ms > 0 && crowd_draw(&worker->random, 2) == 0) {
         sleep_ms(3 * (int64_t)plan->lock_delay_ms);
     }
@@ -122,9 +122,9 @@ static void record_acquired(const struct worker *worker, unsigned lock, enum hf_
     event.delay_ns = plan->lock_delay_ms * MS;
     if (plan->faults) {
         event.deadline_ns = faults_true_ns(plan->faults, worker->host, hold->deadline_ns);
-        event.delay_ns = event.delay_ns * 100 / (100 + DRIFT_PERCENT); /* the lock-delay is over
-                                                                        * when the fastest clock
-                                                                        * says so */
+        event.delay_ns = event.delay_ns * 100 / (100 + DRIFT_PERCENT); /* the shortest true time
+                                                                        * in which a clock may
+                                                                        * measure delay_ns */
     }
     history_add(worker->crowd->history, event);
 }
@@ -368,7 +368,8 @@ void crowd_look(struct crowd *crowd)
     }
 }
 
-/* Waits until all workers have ended, or the guard's time is over. */
+/* Waits until all workers have ended, for at most twice the guard time. If that time runs out,
+ * prints what each worker does. */
 static void await_ends(const struct crowd *crowd)
 {
     int64_t end_ns = boottime_now() + 2 * (int64_t)crowd->plan.guard_ms * MS;

@@ -2,9 +2,9 @@
  * Workers on every host of a cell: processes that take a few locks again and again, wait for them
  * with or without a limit, read, write, and record what they do (history.h). The test makes faults
  * at the same time. At the end all faults are healed, each worker takes every lock once more, and
- * the record is checked. By true time no two holds excluded each other, tokens rose, lock-delays
- * were waited out, and no worker still waits. True time is the machine's one clock, and a hold
- * lasts until the deadline that its worker knew.
+ * the record is checked. By true time no two holds that exclude each other overlapped, tokens rose,
+ * each lock-delay was over before the next hold, and no worker still waits. True time is the
+ * machine's one clock, and a hold lasts until the deadline that its worker knew.
  */
 #ifndef TESTS_CLUSTER_CROWD_H
 #define TESTS_CLUSTER_CROWD_H
@@ -21,7 +21,7 @@ struct crowd_plan {
     unsigned shared_percent; /* the percentage of holds that are shared */
     unsigned lock_delay_ms;
     unsigned hold_ms; /* the limit of most holds */
-    unsigned long_ms; /* the length of some holds, so that faults meet holders */
+    unsigned long_ms; /* the limit of a few holds, so that faults meet holders */
     uint64_t seed;
     struct faults *faults;    /* the file with each host's faults, for its workers; NULL: no
                                * faults */
@@ -81,7 +81,7 @@ uint64_t crowd_holds(const struct crowd *crowd, unsigned host);
  * from time to time. */
 void crowd_tell_waiting(struct crowd *crowd, int64_t longer_than_ns);
 
-/* Checks that no worker has ended without being told to, for example by a crash. */
+/* Checks that no worker has ended before crowd_finish() asks it to, for example by a crash. */
 void crowd_look(struct crowd *crowd);
 
 /* Lets each worker take every lock once more and end, checks the record, and prints one line about

@@ -45,8 +45,8 @@ static hf_lock *take(hf_client *client, const char *name, struct hf_hold *hold)
     return lock;
 }
 
-/* Runs holdfastd with these arguments. Returns its exit code, and writes its standard error to
- * `said`. */
+/* Runs holdfastd with these arguments. Returns its exit code, and writes its standard output and
+ * error to `said`. */
 static int run(const char *const *arguments, char *said, size_t size)
 {
     int ends[2];
@@ -308,7 +308,7 @@ START_TEST(nothing_is_open_to_others)
     agent_region_path(&agent, "default", path, sizeof(path));
     ck_assert_int_eq(lstat(path, &status), 0);
     ck_assert_uint_eq(status.st_mode & 0777, 0600);
-    for (unsigned i = 0; i < 2; i++) { /* the folder of the test, then the agent's */
+    for (unsigned i = 0; i < 2; i++) { /* the region's folder, then the agent's */
         *strrchr(path, '/') = '\0';
         ck_assert_int_eq(lstat(path, &status), 0);
         ck_assert_uint_eq(status.st_mode & 07777, 0700);
@@ -559,7 +559,7 @@ START_TEST(a_removed_socket_is_made_again)
 }
 END_TEST
 
-/* The doctor reports why no agent answers, as far as it can see. It also reports users that may
+/* The doctor reports why no agent answers, if it can find that out. It also reports users that may
  * write to the configuration. */
 START_TEST(the_doctor_tells_who_is_silent)
 {
@@ -692,7 +692,7 @@ START_TEST(a_full_disk_is_named_to_the_user)
     ck_assert_int_eq(run_command("status", said, sizeof(said)), 70);
     REQUIRE(strstr(said, ": the agent's disk is full: make room where its state_dir is\n"), "%s",
             said);
-    agent_kill(&agent); /* it ends by itself as soon as it has to write */
+    agent_kill(&agent); /* its next write to the full disk would end it */
     agent_destroy(&agent);
 }
 END_TEST
@@ -725,7 +725,7 @@ START_TEST(the_service_manager_is_told)
     agent_start(&agent);
     await_word(inbox, "READY=1");
     await_word(inbox, "WATCHDOG=1");
-    await_word(inbox, "WATCHDOG=1"); /* the agent sends it again and again */
+    await_word(inbox, "WATCHDOG=1"); /* the agent repeats WATCHDOG=1 */
     ck_assert_int_eq(agent_stop(&agent), 0);
     await_word(inbox, "STOPPING=1");
     close(inbox);

@@ -1,7 +1,7 @@
 /*
  * Three real agents on this machine's loopback are one cell. A hold of a living process ends in
- * each possible way. The process must learn the reason by the event and by hf_why(), and `holdfast
- * lock` must print it in a line. The agent's log and metric report the same reason.
+ * each possible way. The process must learn the reason from the event LOST and from hf_why(), and
+ * `holdfast lock` must print it in a line. The agent's log and metric report the same reason.
  */
 #include "../suite_main.h"
 #include "actor.h"
@@ -158,8 +158,8 @@ START_TEST(broken_from_another_host)
 }
 END_TEST
 
-/* After a break the lock is closed for its lock-delay. Another process of the same host learns in
- * that time that the hold was broken. */
+/* After a break the lock is closed for its lock-delay. In that time a wait by another handle of the
+ * same client learns that the hold was broken. */
 START_TEST(closed_behind_a_broken_hold)
 {
     char expected[128];

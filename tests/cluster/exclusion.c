@@ -47,7 +47,7 @@ static const char config[] = "[agent]\nname = host-a\ncell = test\nstate_dir = %
 struct shared {
     _Atomic uint32_t stop;
     _Atomic uint64_t begun; /* increments that began */
-    _Atomic uint64_t ended; /* increments that ended while the hold still counted */
+    _Atomic uint64_t ended; /* increments that a worker has finished */
     _Atomic uint64_t canceled;
     _Atomic uint64_t timed_out;
     /* the number of forked children that got an error from each of their parents' objects */
@@ -123,7 +123,7 @@ static void write_alone(struct worker *worker, uint32_t handle)
 {
     volatile uint64_t *counter = &shared->counters[worker->names[handle]];
     if (hf_remaining_ns(worker->locks[handle]) < 100 * MS) {
-        return; /* the lease ends soon, and a stall could delay this write until after its end */
+        return; /* a stall could delay this write until the lease is over */
     }
     atomic_fetch_add(&shared->begun, 1);
     uint64_t value = *counter;
@@ -134,7 +134,8 @@ static void write_alone(struct worker *worker, uint32_t handle)
     atomic_fetch_add(&shared->ended, 1);
 }
 
-/* Returns a handle of the worker on a random lock, and opens it if necessary. */
+/* Returns a handle of the worker on a random lock, and opens it if necessary. Returns HANDLES if
+ * the agent does not answer. */
 static uint32_t pick_handle(struct worker *worker)
 {
     uint32_t handle = (uint32_t)draw(&worker->random, HANDLES);

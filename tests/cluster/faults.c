@@ -82,7 +82,7 @@ static int64_t to_local(const struct faults_host *host, int64_t true_ns)
     return host->base_ns + scale(true_ns - host->base_ns, MILLION + host->rate_ppm, MILLION);
 }
 
-/* The result is rounded up, so that a sleep until it does not end too early. */
+/* The result is rounded up, so that a sleep until that time does not end too early. */
 static int64_t to_true(const struct faults_host *host, int64_t local_ns)
 {
     return host->base_ns + scale(local_ns - host->base_ns, MILLION, MILLION + host->rate_ppm) + 1;

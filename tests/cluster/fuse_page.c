@@ -118,7 +118,7 @@ static void serve(int device, int asked)
             if (size < 0 && (errno == EINTR || errno == ENOENT || errno == EAGAIN)) {
                 continue;
             }
-            _exit(0); /* the file is closed in all processes */
+            _exit(0); /* no process has the file open or mapped any more */
         }
         request.bytes[size] = '\0';
         serve_one(device, &request.header, request.bytes + sizeof(request.header), asked);

@@ -1,8 +1,8 @@
 /*
  * Memory whose pages never come: a mapped file of a FUSE server that never answers READ. A system
  * call that copies from or to it waits in the kernel, and keeps the kernel locks that it has then,
- * until its process is killed or the server ends. Tests use it to see what such a process can
- * withhold from the agent.
+ * until its process is killed or the server ends. Tests use such memory to find out what a
+ * process can block in the agent.
  *
  *     struct fuse_page page;
  *     if (!fuse_page_create(&page)) {

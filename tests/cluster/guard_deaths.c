@@ -33,8 +33,8 @@
 
 enum {
     ROUNDS = 24,
-    /* The group must be gone after half of it. On a busy machine the guard and each process of the
-     * group wait for a processor before they can act. */
+    /* The group must be gone after half of the lock-delay. On a busy machine the guard and each
+     * process of the group wait for a processor before they can act. */
     LOCK_DELAY_MS = 2000,
     INSTANT_US_MAX = 60000,
     GAP_US_MAX = 4000,
@@ -78,8 +78,9 @@ static unsigned count[VICTIM_COUNT];
 static void start(void)
 {
     prctl(PR_SET_CHILD_SUBREAPER, 1);
-    /* For `holdfast`, its guards and CMD, too. The time in which a guard acts must not depend on
-     * other work of the machine. Without the right to do so, it does. */
+    /* Also for `holdfast`, its guards and CMD, which inherit the priority: the time in which a
+     * guard acts must not depend on other work of the machine. Without the right to raise the
+     * priority, the test runs with the ordinary one. */
     (void)setpriority(PRIO_PROCESS, 0, -10);
     agent_create(&agent, NULL);
     agent_start(&agent);
@@ -238,7 +239,7 @@ static void play_round(enum victim victim, pid_t holder, pid_t group, pid_t wait
     wait_for(holder);
     count[victim]++;
     /* A holder that lost its guard has ended its group before it released the lock and ended. In
-     * the other cases the group ends within the lock-delay. */
+     * the other cases the group ends within half the lock-delay. */
     if (is_left(group, waiter, victim == GUARD ? killed_ns : killed_ns + LOCK_DELAY_MS / 2 * MS)) {
         kill(-group, SIGKILL);
         REQUIRE(victim == ALL, "the group is left: killed %s", victim_names[victim]);

@@ -270,8 +270,8 @@ static void on_acquired(struct check *check, struct relation *relation,
     };
 }
 
-/* Returns the time until which the hold certainly lasted. The holder did not release it. until_ns
- * is the time when the loss was reported, or the end of the record. */
+/* Returns the time until which a hold that was not released certainly lasted. until_ns is the time
+ * when the loss was reported, or the end of the record. */
 static int64_t certain_end(const struct relation *relation, int64_t until_ns)
 {
     int64_t end_ns = relation->sure_ns;
@@ -282,9 +282,9 @@ static int64_t certain_end(const struct relation *relation, int64_t until_ns)
 }
 
 /*
- * Ends the waits and the holds of an actor that was killed. Its holds lasted at least until the
- * kill was sent. A RELEASED event proves nothing, because the actor may have died within the call,
- * or before it could log LOST.
+ * Ends the waits and the holds of an actor that was killed. A hold lasted at least until the kill
+ * was sent, or until its last known deadline if that was earlier. A RELEASED event proves nothing,
+ * because the actor may have died within the call, or before it could log LOST.
  */
 static void on_killed(struct check *check)
 {

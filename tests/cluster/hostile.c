@@ -226,8 +226,8 @@ START_TEST(a_packet_that_is_too_large)
 }
 END_TEST
 
-/* The agent answers as if the packet had no descriptor, or hangs up. It never receives the
- * descriptor. */
+/* If the kernel passes the descriptor, the agent hangs up and never receives the descriptor. If the
+ * kernel refuses the packet, the client sends HELLO without the descriptor and gets its answer. */
 START_TEST(a_hello_with_a_descriptor)
 {
     unsigned char bytes[HFI_FRAME_MAX];
@@ -549,7 +549,8 @@ START_TEST(the_process_that_closes_is_killed)
 }
 END_TEST
 
-/* Waits until the agent is idle, and has closed its former descriptors. */
+/* Waits until the agent's loop sleeps. By then it has closed the descriptors of earlier
+ * connections. */
 static void await_idle(void)
 {
     char path[64];

@@ -1,6 +1,7 @@
 /*
- * The agents' answers by HTTP: counters move when locks do, and health depends on the majority. A
- * process that may connect can neither stop these answers nor use up the agent's descriptors.
+ * Tests the agents' answers by HTTP: the counters count what happens to locks, and the state of
+ * health depends on the majority. A process that may connect can neither stop these answers nor use
+ * up the agent's descriptors.
  */
 #include "../suite_main.h"
 #include "actor.h"

@@ -246,7 +246,7 @@ static void nothing_is_written(void)
     static struct written after;
     unsigned windows = 0;
     if (minutes() > 0) {
-        sleep_ms(10000); /* in this time the writes of the start end */
+        sleep_ms(10000); /* by then the writes of the start are over */
         count_long(minutes());
         return;
     }

@@ -27,8 +27,9 @@
 
 enum { TTL_MS = 2000, DELAY_MS = 300, NOBODY = 65534, PAGE = 4096, PER_SPACE = 4, GIB = 1 << 30 };
 
-/* More memory than an agent leaves behind a region's end, 64 MiB. Allocated while no agent runs, so
- * that it must not take as long as a lease. */
+/* More than REGION_SLACK (64 MiB), the most memory that an agent tolerates after the end of a
+ * region. Not much more, because the test allocates it while no agent runs, and the next agent must
+ * start before the lease is over. */
 enum { TOO_MUCH = 128 << 20 };
 
 static struct fuse_page page;
@@ -289,8 +290,9 @@ START_TEST(a_region_is_adopted_whose_lock_is_kept)
 }
 END_TEST
 
-/* Each time the agent makes a new region for the namespace, a client spoils the new region and
- * keeps its lock, too. When PER_SPACE regions wait for removal, the agent makes no further one. */
+/* Each time the agent makes a new region for the namespace, a client spoils that region as well,
+ * and keeps the kernel's lock of its file, so that the region cannot be removed. When PER_SPACE
+ * regions wait for removal, the agent makes no further one. */
 START_TEST(a_region_is_given_up_again_and_again)
 {
     for (unsigned i = 1; i <= PER_SPACE; i++) {

@@ -231,7 +231,7 @@ static void renewal(struct way *way, struct wire_header *header, struct message 
     renew->echo.issued_ns = (int64_t)draw(way, INT64_MAX);
 }
 
-/* Makes a packet of its own in way->lie, with the header of way->old. */
+/* Invents a packet in way->lie, with the header of way->old. Returns false on failure. */
 static bool invent(struct way *way)
 {
     static _Thread_local struct message message;
@@ -305,7 +305,7 @@ static bool choose(struct way *way)
     return count > 0;
 }
 
-/* Makes a lie in way->lie. Returns false if it made none. */
+/* Makes a lie in way->lie. Returns false if it could not make one. */
 static bool make(struct way *way)
 {
     uint64_t which = draw(way, 16);

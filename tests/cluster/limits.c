@@ -1,6 +1,6 @@
 /*
- * Holds that end by themselves: a hold with a fixed lease, and a hold with max_stall, whose process
- * hangs while it lives. hf_progress() prolongs a hold with max_stall. The administrator's break
+ * Tests holds that end by themselves: a hold with a fixed lease, and a hold with max_stall, whose
+ * process lives but hangs. hf_progress() prolongs a hold with max_stall. The administrator's break
  * ends any hold. Each loss is reported by one LOST.
  */
 #include "actor.h"

@@ -1,6 +1,6 @@
 /*
- * When the next waiter gets a lock: at once after a release; after the lock-delay if the holder
- * vanished; at once if the holder's handle asked for no lock-delay.
+ * Tests when the next waiter gets a lock: at once after a release; after the lock-delay if the
+ * holder vanished; at once if the holder's handle asked for no lock-delay.
  */
 #include "actor.h"
 #include "require.h"

@@ -131,7 +131,7 @@ static void start_punchers(int fd)
 
 static void end_culprits(void)
 {
-    while (culprit_count > 0) { /* the last ones first, because they punch */
+    while (culprit_count > 0) { /* the last ones first: they punch the holes */
         kill_process(culprits[--culprit_count]);
     }
 }
@@ -141,7 +141,7 @@ START_TEST(no_hold_of_another_namespace_ends)
     int fd = open_region("bad");
     start_mappings(fd, PROCESSES);
     start_punchers(fd);
-    /* On a busy machine the punchers may not have run by then. */
+    /* On a busy machine the punchers may not have run within ROUNDS_MS, so the loop may go on. */
     for (unsigned ms = 0;
          ms < ROUNDS_MS ||
          (ms < GUARD_MS && agent_logged(&agent, "event=region_rubbish namespace=bad") == 0);

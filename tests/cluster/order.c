@@ -86,7 +86,8 @@ static void stop(void)
 
 /* The holder takes the lock, exclusive or shared, and *first becomes its hold. Then all waiters
  * join, one after another. Returns the time at which the first waiter was seen in the queue. (A try
- * may take the lock for a moment while the holder reads. It must not be shown as a waiter.) */
+ * may take the lock for a moment while the holder reads. Such a try must not be shown as a
+ * waiter.) */
 static int64_t join_all(unsigned round, struct hf_hold *first)
 {
     int64_t seen_ns = 0;

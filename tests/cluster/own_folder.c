@@ -1,6 +1,6 @@
 /*
- * A process keeps the kernel's locks of its own folders in /proc. One thread of it lists a folder
- * into memory that never comes (fuse_page.h), and another wants to make a file in the folder. So
+ * A process keeps the kernel's locks of its own folders in /proc. A child of it lists a folder into
+ * memory that never comes (fuse_page.h), and another child wants to make a file in the folder. So
  * every process that looks something up in the folder waits. The agent must not block when the
  * process connects. A restarted agent must not block either, if the process was a client of its
  * predecessor. The test needs root. It has a /proc of its own, because any other program that looks
@@ -27,15 +27,15 @@
 #include "hello.h"
 #include "require.h"
 
-/* The agent of a test that restarts it has the longer ttl, because on a busy machine the restart
- * takes seconds and must end before the lease. */
+/* In a test that restarts its agent, session_ttl is RESTART_TTL_MS, because on a busy machine the
+ * restart takes seconds and must end before the lease. */
 enum { NOBODY = 65534, SETTLED_MS = 100, TTL_MS = 2000, RESTART_TTL_MS = 10000 };
 
 static struct fuse_page page;
 static struct agent_process agent;
 static struct actor holder; /* holds good/a */
 static pid_t culprit;
-static int slow_ms; /* the agent logs a turn that took longer, a twentieth of its session_ttl */
+static int slow_ms; /* a twentieth of session_ttl: the agent logs turns that take longer */
 
 static const char *const folders[] = {"", "/task"}; /* folders below /proc/PID */
 
@@ -62,8 +62,8 @@ static void keep_folder(pid_t pid, const char *folder)
     sleep_ms(SETTLED_MS);
 }
 
-/* Acts as a client that sends no command line. It keeps its folder before it connects, or
- * afterwards if `late` is set. */
+/* Acts as a client that sends no command line, and keeps the kernel's lock of its own folder in
+ * /proc. It takes that lock before it connects, or afterwards if `late` is set. */
 static void be_culprit(const char *folder, bool late, int told)
 {
     REQUIRE(setgid(NOBODY) == 0 && setuid(NOBODY) == 0, "setuid");
@@ -101,8 +101,8 @@ static void start_culprit(const char *folder, bool late)
     close(ends[0]);
 }
 
-/* How many slow turns the agent had logged, and how long it had waited for a processor, when the
- * client began. */
+/* The number of slow turns that the agent had logged, and the time that it had waited for a
+ * processor, when the client began. */
 static unsigned slow_before;
 static int64_t unserved_before_ns;
 
@@ -222,7 +222,8 @@ int main(void)
     pid_t pid = fork();
     REQUIRE(pid >= 0, "fork");
     if (pid == 0) {
-        (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* the parent has no pid in this namespace */
+        /* fork_tied() would fail, because getppid() returns 0 in a new pid namespace */
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
         exit(run());
     }
     int status = 0;

@@ -261,8 +261,8 @@ static void expect_served(hf_client *honest)
     }
 }
 
-/* The client blocks only itself. The agent serves other clients and ends. The next agent starts and
- * keeps the holds of the other clients. */
+/* The client blocks only itself. The agent serves other clients, and can end. The next agent starts
+ * and keeps the holds of the other clients. */
 START_TEST(it_keeps_nothing_from_the_agent)
 {
     hf_client *honest;

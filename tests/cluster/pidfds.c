@@ -122,8 +122,8 @@ static void be_attacker(int orders, int answers)
     _exit(0);
 }
 
-/* Lets one watched client die. Returns the processor time of the loop's thread just before the
- * death. */
+/* Lets one watched client die. Returns the processor time that the loop's thread used from just
+ * before the death until AFTER_MS after it. */
 static int64_t die_watched(void)
 {
     int orders[2];

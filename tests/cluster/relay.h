@@ -11,7 +11,7 @@ enum { RELAY_PORTS_MAX = 8 };
 /* The faults of frames from one port to another. The chances are per 10,000 frames. */
 struct relay_link {
     uint32_t delay_us;
-    uint32_t jitter_us; /* a frame is later by up to so much, so frames overtake each other */
+    uint32_t jitter_us; /* up to this further delay, at random, so frames overtake each other */
     uint16_t lost;
     uint16_t doubled;   /* the copy is up to a millisecond later */
     uint16_t late;      /* the frame is 1 to 20 ms late, so frames that follow it arrive first */

@@ -1,5 +1,5 @@
 /*
- * Tests the process that removes regions (io/remover.h). The test takes the agent's part. It checks
+ * Tests the process that removes regions (io/remover.h). The test acts as the agent. It checks
  * which objects the remover makes, marks, empties, removes and leaves alone, and that the remover
  * ends with the agent.
  */
@@ -187,7 +187,8 @@ START_TEST(a_region_is_left)
 }
 END_TEST
 
-/* The remover does not know another layout, and leaves such a region unchanged. */
+/* The region has a layout that the remover does not know. The remover removes the folder, and
+ * writes nothing into the region. */
 START_TEST(a_region_of_another_layout_is_left)
 {
     make_region(SIZE);
@@ -216,8 +217,8 @@ START_TEST(a_region_is_emptied)
 }
 END_TEST
 
-/* A link, or a folder with anything else in it, is not a region of the agent. The remover leaves it
- * alone. */
+/* A link, or a folder with anything else in it, is not a region of the agent. The remover removes a
+ * link but not its target, and leaves such a folder alone. */
 START_TEST(what_is_no_region_is_left_alone)
 {
     char object[160];

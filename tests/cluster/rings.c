@@ -135,8 +135,8 @@ static bool enter(struct raw *raw)
     return frame.welcome.resumed;
 }
 
-/* Waits for the answer to a request. When the answer comes, the agent has handled every earlier
- * packet. */
+/* Sends a request and waits for the answer. By then the agent has handled every earlier packet of
+ * this connection. */
 static void wait_for_it(struct raw *raw)
 {
     struct hfi_frame frame = {.kind = HFI_FRAME_EVENTS, .request = 3};
@@ -461,7 +461,7 @@ static const struct {
     {"500 connections, for nothing", MANY, false, PERCENT_NOTHING},
 };
 
-/* One user rings without end. It costs another user of the same namespace nothing. */
+/* One user rings without end. It costs the agent and another user of the same namespace little. */
 START_TEST(who_rings_without_end_costs_little)
 {
     if (geteuid() != 0) {

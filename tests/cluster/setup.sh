@@ -21,8 +21,8 @@ fail() {
     printf '%s\n' "$*" >&2
     exit 1
 }
-# expect STATUS TEXT COMMAND...: the command ends with that status, and what it says on stderr has
-# the text, if there is one.
+# expect STATUS TEXT COMMAND...: checks that the command ends with that status, and that its stderr
+# contains TEXT.
 expect() {
     local want=$1 text=$2 status=0
     shift 2
@@ -51,7 +51,8 @@ takes_a_lock() { # NAME
 }
 # own NAME: the options for an agent with all its files in the folder of that name
 own() { printf '%s\n' --output "$dir/$1/holdfastd.ini" --state-dir "$dir/$1/state"; }
-# Every file and folder, with mode and time of change, but for what agents and this test write.
+# Prints every file and folder with its mode and time of change, except those that agents and this
+# test write.
 listing() {
     find "$dir" -mindepth 1 ! -path "$dir/out" ! -path "$dir/err" ! -path "$dir/printed" \
         ! -path '*/state*' ! -name '*.log' -printf '%p %T@ %m\n' | sort
@@ -132,7 +133,7 @@ cell_of_three() {
         [[ $(mode "$key") == 600 ]] || fail "$key has mode $(mode "$key")"
     done < <(find "$dir" -name '*.key')
     [[ $(find "$dir" -name '*.key' | wc -l) == 5 ]] || fail "not 5 keys"
-    # A file that openssl made, too, is not for others.
+    # Other users may not read a file that openssl has made, either.
     [[ $(mode "$certificates/ca.srl") == 600 ]] || fail "$(ls -l "$certificates")"
     for host in host-b host-c; do install_from $host; done
     for host in host-a host-b host-c; do start $host; done
@@ -192,12 +193,13 @@ joins_later() {
         "$holdfast" setup --from "$dir/brought-host-d" --output "$dir/host-d/holdfastd.ini"
 }
 
-# The texts of all files, but for the folder of host-b and for what agents and this test write.
+# Prints a checksum of each file, except in the folder of host-b and except those that agents and
+# this test write.
 sums() {
     (cd "$dir" && find . \( -path ./host-a/certificates/host-b -o -name 'state*' \) -prune -o \
         -type f ! -name '*.log' ! -name ca.srl ! -name out ! -name err -exec sha256sum {} + | sort)
 }
-# A host's folder that was removed is made anew, with another key, and no other file changes.
+# If a host's folder was removed, setup makes it again, with another key, and changes no other file.
 made_anew() {
     local before
     before=$(sums)

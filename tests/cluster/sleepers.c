@@ -1,7 +1,7 @@
 /*
- * Processes that sleep where no honest client does. Thousands sleep on one futex word of a region,
- * which makes each wake of that word costly. Others sleep on the lease while it is valid. The
- * agent's loop makes at most two costly wakes, and leaves all other wakes to another thread. A
+ * Processes sleep on words on which no honest client sleeps. Thousands sleep on one futex word of a
+ * region, which makes each wake of that word costly. Others sleep on the lease while it is valid.
+ * The agent's loop makes at most two costly wakes, and leaves all other wakes to another thread. A
  * lease that is renewed in time wakes no thread.
  */
 #include <check.h>

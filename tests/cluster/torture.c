@@ -25,7 +25,7 @@ enum {
     EXIT_USAGE = 64,
     ROUND_S = 120,
     ROUND_S_MIN = 5,
-    ROUND_GUARD_S = 600, /* a round has failed if it still runs so long after its last fault */
+    ROUND_GUARD_S = 600, /* a round fails if it runs so many seconds longer than its faults */
     STEP_MS = 20,
 };
 
@@ -97,8 +97,8 @@ static unsigned read_number(const char *option, const char *text, unsigned min)
     return (unsigned)value;
 }
 
-/* Returns a bit for each kind of fault that the list names. Ends the program if the list is empty,
- * or if a kind is unknown or is no fault by itself. */
+/* Returns a bit for each kind of fault that the list names. Ends the program if a kind is unknown,
+ * or if the list has only kinds that do not come by themselves (clock, alter). */
 static uint32_t read_kinds(const char *text)
 {
     uint32_t kinds = 0;

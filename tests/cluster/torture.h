@@ -35,7 +35,7 @@ enum torture_fault {
     TORTURE_NO_FILES,    /* an agent gets no further descriptors */
     TORTURE_KILL_ALL,    /* SIGKILL of all agents at once */
     TORTURE_ROLL,        /* SIGTERM and start of one agent after another */
-    TORTURE_UPGRADE,     /* as TORTURE_ROLL, with another copy of the program */
+    TORTURE_UPGRADE,     /* like TORTURE_ROLL, but with another copy of the program */
     TORTURE_MEMBERS,     /* the voters change: an add, a removal or a move */
     TORTURE_CLOCK,       /* a host's clock is up to 10 % too fast or too slow, for the whole
                           * round */

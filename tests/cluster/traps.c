@@ -196,7 +196,8 @@ END_TEST
 
 /* Restarts the agent in one of three situations. 1: the agent has no pid for any client (peer
  * credentials say pid 0), and the clients have no pid for each other. 2: the agent's kernel gives
- * no pidfd of the process that connected. 3: both. */
+ * no pidfd of the process that connected. 3: both. Returns false if this machine does not allow
+ * that. */
 static bool start_apart(int how)
 {
     if (geteuid() != 0 || (how >= 2 && !agent_can_be_without("no pidfd of who connected"))) {

@@ -264,7 +264,9 @@ struct work {
     int64_t lock_delay_ms;
     size_t begin; /* the first point that is taken */
     size_t stride;
-    unsigned way; /* of the first worker's first point; 1: released before the kill */
+    /* In a scenario with `before`, the bystander `one` releases its hold before the kill at every
+     * second point of a worker. 1: the first worker begins with such a point; 0: with another. */
+    unsigned way;
 };
 
 /* the argument of the hook `asleep` */

@@ -97,7 +97,7 @@ struct box {
     struct hfi_region client_region;
     struct hfi_region agent_region;
     struct hfi_kernel kernel;        /* the kernel as the agent sees it */
-    struct hfi_kernel client_kernel; /* the kernel as the clients see it; to sleep lets time pass */
+    struct hfi_kernel client_kernel; /* the kernel as the clients see it; a sleep lets time pass */
     void *names_memory;
     void *host_memory;
     void *quorum_memory;

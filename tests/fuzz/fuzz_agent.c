@@ -24,7 +24,7 @@ static size_t agent_seed(size_t index, uint8_t *bytes, size_t size)
     return used;
 }
 
-/* Lets time pass, and then lets the agent do what is due, a bounded number of times. */
+/* Lets time pass. Meanwhile the agent does what comes due, at most TICKS_MAX times. */
 static void pass(void)
 {
     static const int64_t spans_ns[] = {0,

@@ -82,8 +82,8 @@ static void check_accepted(const struct config *config)
     }
 }
 
-/* Gives each name of the configuration a number, and checks that its lists have room for all of
- * them. */
+/* Gives each user and group that the configuration names a numeric id, and checks that the lists in
+ * *config have room for all of them. */
 static void check_found(struct config *config)
 {
     for (uint32_t i = 0; i < config->account_count; i++) {

@@ -57,7 +57,8 @@ static void make_folder(void)
     HF_CHECK(mkdirat(folder_fd, own_name, 0700) == 0);
 }
 
-/* Writes the region that the seeds of a region are made from. */
+/* Writes the first bytes of a new region, which are the seeds for adopt_region(). Returns their
+ * number. */
 static size_t region_bytes(uint8_t *bytes)
 {
     uint64_t size = hfi_region_size(&sizes);
@@ -86,7 +87,7 @@ static size_t files_seed(size_t index, uint8_t *bytes, size_t size)
     case 1:
         memcpy(bytes + 1, lines, strlen(lines));
         return 1 + strlen(lines);
-    case 2: /* the whole file, and a shortened one */
+    case 2: /* the same bytes for a whole region and, as seed 3, for one that shrinks */
     case 3:
         return 1 + region_bytes(bytes + 1);
     default:

@@ -2,10 +2,10 @@
  * The HTTP server between hostile clients and a hostile kernel. The server is agent/io/http/http.c.
  * Its sockets are in this file. Its clock, memory and libuv are in server_kernel.c.
  *
- * A second, simpler reading of each request in this file says which answer must come. It must come
- * however the request is cut into pieces, and however little of the answer the kernel takes at a
- * time. No client stays longer than it may, the number of clients stays within its limit, and the
- * server leaves nothing open.
+ * This file reads each request, too, in a simpler way, and so knows the right answer. That answer
+ * must come however the request is cut into pieces, and however little of the answer the kernel
+ * takes at a time. No client stays longer than it may, the number of clients stays within its
+ * limit, and the server leaves nothing open.
  *
  * An input is a sequence of events: a client connects, sends something, leaves or reads nothing, or
  * time passes.
@@ -200,7 +200,8 @@ static int status_of_path(const char *path, size_t size)
     return size == 8 && memcmp(path, "/healthz", 8) == 0 ? 503 : 404;
 }
 
-/* Returns whether the value of a Host line, up to a blank, is not a name of the agent. */
+/* Returns whether the value of a Host line, up to a blank, is neither an IP address nor a name of
+ * this host. */
 static bool is_another(const char *value, size_t size)
 {
     char text[80] = "";
@@ -219,8 +220,8 @@ static bool is_another(const char *value, size_t size)
                      strcasecmp(text, "host-x") != 0;
 }
 
-/* Returns whether a Host line in the head names another host. The head ends at its first empty
- * line. */
+/* Returns whether a Host line in the head names another host (see is_another()). The head ends at
+ * its first empty line. */
 static bool names_another(const char *head, size_t size)
 {
     const char *end = head + size;

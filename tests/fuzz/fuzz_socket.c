@@ -200,8 +200,8 @@ bool closer_ended(const struct closer *to)
     return world.closer_ended;
 }
 
-/* The server calls this for a connection whose calls were slow, but no call of this kernel takes
- * time. */
+/* The server calls this for a connection whose calls were slow. That cannot happen here, because no
+ * call of this kernel takes time. */
 void late_close(int fd, uid_t uid)
 {
     (void)fd;

@@ -22,12 +22,12 @@
 proctype agent(byte me) {
     LOCALS;
     byte who;        /* the dead client that the agent handles */
-    bool again;      /* step 5: the dead client's numbers become free */
+    bool again;      /* hfi_evict() runs once more, and then step 5 comes */
     short seen;
     short value;
-    bool recalled;   /* recalled, and not retracted yet */
+    bool recalled;   /* the grant is recalled, and the recall not retracted yet */
     bool retracted;
-    bool look;       /* whether to try to retract */
+    bool look;       /* whether the agent tries to retract the recall */
     byte recalls = RECALLS;
     byte births = REBIRTHS;
 IDLE:

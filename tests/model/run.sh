@@ -108,8 +108,8 @@ explore() {
     local how=(-O1 -DCOLLAPSE)
     [[ $model == cell/* ]] && how=(-O1)
     if [[ ${mutant-} ]]; then
-        # Compiling takes longer than the search, if the search begins at the end that finds most
-        # mutants soon.
+        # The mutants are compiled without optimization: compiling takes longer than the search, if
+        # the search begins at the end that finds most mutants soon.
         how=(-O0)
         if [[ $model == cell/* ]]; then how+=(-DT_REVERSE); fi
         if [[ $model == lockword.pml && $* != *REBIRTHS* ]]; then how+=(-DREVERSE); fi

@@ -65,8 +65,8 @@ program_make() {
     gcc "$work/program.c" "${flags[@]}" -o "$work/program"
 }
 
-# Installs this source's own build, as `cmake --install` puts it into /usr/local. Only if the build
-# is for the container's Debian.
+# Installs this source's own build, as `cmake --install` puts it into /usr/local, if the build is
+# for the container's Debian.
 local_make() {
     local build=$here/../../build
     [[ -x $build/bin/holdfastd && $release == "$own" ]] || return 0

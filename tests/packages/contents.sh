@@ -105,7 +105,7 @@ depends_on() {
 depends_on holdfast "$root"/usr/bin/{holdfast,holdfastd}
 depends_on libholdfast0 "$root/usr/lib/$multiarch/libholdfast.so.0"
 
-# The pages to which the sources link are in the packages.
+# Each file to which a packaged README.md links is in the packages, too.
 while IFS= read -r -d '' page; do
     while read -r target; do
         linked=$(dirname -- "$page")/${target%%#*} # the licence is a link to another package's file
@@ -145,7 +145,8 @@ finish() {
 }
 [[ -z ${3:-} ]] || finish
 
-# A Python program finds the package and the library. What is in the package is what the source has.
+# A Python program finds the package and the library. The package has exactly the files of
+# python/holdfast.
 python=$root/usr/lib/python3/dist-packages
 printed=$(LD_LIBRARY_PATH=$root/usr/lib/$multiarch PYTHONPATH=$python python3 -B -c '
 import holdfast; print(holdfast.version())' || true)

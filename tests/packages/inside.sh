@@ -24,7 +24,7 @@ apt_get() {
         -o APT::Sandbox::User=root "$@" >"$work/apt.log" 2>&1
 }
 
-# wait_for SECONDS COMMAND...
+# wait_for SECONDS COMMAND...: repeats the command until it succeeds
 wait_for() {
     local tries=$(($1 * 10))
     shift
@@ -90,7 +90,8 @@ one_question() {
     rm -rf "$config" /var/lib/holdfast/*
 }
 
-# Does what the agent's line on the journal said, and then what that command says.
+# Runs `holdfast setup`, as the agent's log line recommends, and then the command that setup prints.
+# Then takes a lock, first as root and then as another user.
 first_lock() {
     holdfast setup --one-host --self clean >"$work/said"
     grep -qx '  systemctl enable --now holdfastd' "$work/said" || fail "$(<"$work/said")"

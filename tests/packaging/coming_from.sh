@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Runs docs/COMING_FROM.md: every command of its console blocks, and every line of its C blocks,
 # from the first to the last, with an agent of its own. Compares what they print and return with
-# what the page says. Fails if the page has a command that would not be run, or that does not say
-# what comes of it.
+# what the page says. Fails if the page has a command that would not be run, or a command without
+# its result.
 #
 # Usage: coming_from.sh SOURCE_DIR BUILD_DIR CC [CC_OPTION...]
 #
@@ -12,8 +12,8 @@
 #   exit status N   ends what the command prints (stdout and stderr), and is required
 #   held: NAME      takes its place if COMMAND ends with &: the job holds the lock NAME. The job
 #                   ends with the block
-# In what a command prints, `...` stands for some text within a line, and a line of nothing but `...`
-# for one or more lines.
+# In what a command prints, `...` stands for some text within a line, and a line of nothing but
+# `...` for one or more lines.
 #
 # All blocks marked `c` are one function. Its lines run one after the other, without a branch.
 # Each assert() is counted, so that the test knows that all of them were run.
@@ -56,8 +56,8 @@ pattern_of() {
     printf '%s' "$pattern"
 }
 
-# compare SHOWN GOT: whether the page shows what was printed. That a command had to wait for a busy
-# machine is not on the page.
+# compare SHOWN GOT: checks that GOT was printed as the page shows it. Lines about waiting do not
+# count: only a busy machine causes them.
 compare() {
     local pattern got
     pattern=$(pattern_of "$1")
@@ -89,7 +89,8 @@ await_held() { # NAME
     done
 }
 
-# finish EXPECTED: the command in $command is complete. It is run, and must end as the page says.
+# finish EXPECTED: runs the complete command in $command, which must end as the page says: `exit
+# status N` or `held: NAME`.
 finish() {
     local status=0 name
     if [[ $command == *'&' ]]; then

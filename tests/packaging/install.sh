@@ -18,8 +18,8 @@ for file in lib/systemd/system/holdfastd.service lib/sysusers.d/holdfast.conf \
     [[ -s $work/local/$file ]] || fail "not installed: $file"
 done
 
-# The sample names the service's folders, which may belong to another user on this host. Then the
-# exit status is 69.
+# The sample names the service's folders. They may belong to another user on this host, and then the
+# exit status would be 69. So the test names other folders.
 status=0
 sed "s|/var/lib/holdfast|$work/state|; s|/run/holdfast|$work/run|" \
     "$work/local/share/doc/holdfast/examples/holdfastd.ini" >"$work/sample.ini"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The configuration in docs/KUBERNETES.md: the page's script writes a file from the page's template
-# that holdfastd accepts, for a voter and for an observer. Nothing here needs Kubernetes.
+# Tests the configuration in docs/KUBERNETES.md. The page's script makes a configuration from the
+# page's template, for a voter and for an observer. holdfastd must accept both. Nothing here needs
+# Kubernetes.
 #
 # Usage: kubernetes.sh SOURCE_DIR BIN_DIR
 set -euo pipefail
@@ -22,7 +23,7 @@ literal() {
 mkdir "$dir/template" "$dir/etc" "$dir/run" "$dir/tls"
 literal write >"$dir/template/write"
 {
-    # the folders of this machine's own agent are not this test's
+    # replaces the folders of this machine's own agent by folders of this test
     literal holdfastd.ini |
         sed "s:^\[agent\]:&\nstate_dir = $dir/state\nsocket = $dir/run/agent.sock:"
 } >"$dir/template/holdfastd.ini"
@@ -34,7 +35,7 @@ awk '/^```sh$/ { on = 1; next } /^```$/ { if (on) exit } on' "$1/docs/TLS.md" |
     sed 's/^for host in .*; do/for host in node-b worker-7; do/' >"$dir/recipe.sh"
 (cd "$dir/tls" && bash -e ../recipe.sh) >"$dir/openssl.log" 2>&1 || fail "$(cat "$dir/openssl.log")"
 
-# expect NODE NAME ROLE IP
+# expect NODE NAME ROLE IP: runs the page's script on that node, and checks what it has written
 expect() {
     NODE=$1 IP=$4 sh "$dir/template/write" >"$dir/said" 2>&1 ||
         fail "node $1: $(cat "$dir/said" "$dir/etc/holdfastd.ini")"

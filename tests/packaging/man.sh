@@ -18,8 +18,8 @@ shown() {
     fi | tr -s ' \n' ' '
 }
 
-# page NAME.SECTION PROGRAM TEXT [WORD...]: checks that TEXT is the output of `PROGRAM WORD...
-# --help`, and that the page has each option of it.
+# page NAME.SECTION FILE TITLE COMMAND...: checks that `COMMAND... --help` prints the text that FILE
+# has under that title, and that the page has each option of that text, and its phrases.
 page() {
     local page=$pages/man${1##*.}/$1 option
     "${@:4}" --help >"$work/said"

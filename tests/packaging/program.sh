@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# The README's C program compiles without a warning and links, found by pkg-config: in the build
-# folder, and installed under a prefix that was chosen late, shared and static. Each header compiles
-# by itself, as C and as C++, and includes only what it documents. Arguments: source folder, build
-# folder, C compiler, C++ compiler, and an option for both compilers (a cross compiler's --sysroot).
+# The README's C program compiles without a warning, and links with the shared and with the static
+# library. pkg-config finds them in the build folder, and after an installation under a prefix that
+# only `cmake --install` named. Each header compiles by itself, as C and as C++, and includes only
+# what it documents. Arguments: source folder, build folder, C compiler, C++ compiler, and an option
+# for both compilers (a cross compiler's --sysroot).
 set -euo pipefail
 source=$1 build=$2 cc=$3 cxx=$4
 options=("${@:5}")

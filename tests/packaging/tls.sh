@@ -19,7 +19,7 @@ fail() {
     exit 1
 }
 
-# The first block of commands on the page.
+# Runs the first block of commands on the page.
 awk '/^```sh$/ { on = 1; next } /^```$/ { if (on) exit } on' "$page" >"$dir/recipe.sh"
 grep -q 'openssl x509' "$dir/recipe.sh" || fail "no recipe in $page"
 (cd "$dir" && bash -e recipe.sh) >"$dir/openssl.log" 2>&1 || fail "$(cat "$dir/openssl.log")"

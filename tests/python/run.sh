@@ -8,5 +8,5 @@ if ! command -v python3 >/dev/null; then
     exit 77
 fi
 cd "$(dirname "$0")"
-# -B: no __pycache__ in the source; -X dev: unclosed files and the like are warned of
+# -B: no __pycache__ in the source; -X dev: Python warns of unclosed files and the like
 exec python3 -B -X dev "$1" -v

@@ -108,7 +108,8 @@ class Asyncio(AgentTest, unittest.IsolatedAsyncioTestCase):
         self.assertEqual(sum(outcomes.values()), 60)
         self.assertGreaterEqual(outcomes[False], 30)
         self.assert_free(lock)
-        # the wait itself has released what came too late, and not the garbage collector
+        # the wait itself has released a hold that came too late; if the garbage collector had done
+        # so, there would be a warning
         self.assertEqual([str(warning.message) for warning in caught], [])
 
     async def test_cancelled_twice(self) -> None:
@@ -221,7 +222,7 @@ class Waits(unittest.TestCase):
         cancels = self.hold.cancels
         self.assertGreaterEqual(cancels, 3)
         time.sleep(0.05)
-        # the handle may belong to another wait by now
+        # no further cancel, because the handle may belong to another wait by now
         self.assertEqual(self.hold.cancels, cancels)
 
     def test_abandoned_and_failed(self) -> None:

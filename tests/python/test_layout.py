@@ -107,7 +107,7 @@ class Layout(unittest.TestCase):
             cls = _errors.CLASSES[number]
             self.assertTrue(issubclass(cls, holdfast.Error))
             self.assertIs(getattr(holdfast, cls.__name__), cls)
-            # the doc names the code, except where the class is used for more
+            # the docstring begins with the code, unless the class is used for more codes
             if cls is not holdfast.InvalidArgument:
                 self.assertTrue((cls.__doc__ or "").startswith(name), (name, cls))
 

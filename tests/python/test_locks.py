@@ -148,7 +148,7 @@ class Locks(AgentTest):
                 hold.check()
         self.assertEqual(caught.exception.reason.kind, ReasonKind.LEASE_OVER)
         self.assertIn("its lease of 0.1 s is over", str(caught.exception))
-        # the handle is of use again; on a busy machine this hold may be lost, too
+        # the handle can be used again; on a busy machine this hold may be lost, too
         hold = lock.acquire(timeout=GUARD_S)
         with contextlib.suppress(holdfast.LockLost):
             hold.release()

@@ -604,8 +604,8 @@ static int64_t next_ns(const struct sim_agent *agent)
     return agent->batch != NULL && agent->durable_ns < at_ns ? agent->durable_ns : at_ns;
 }
 
-/* After SIGTERM: makes the agent resign, and ends it when it has resigned, as agent/run/loop.c
- * does. */
+/* After SIGTERM: makes the agent resign, and ends it when it has resigned or at stops_ns, as
+ * agent/run/loop.c does. */
 static void see_to_end(struct sim_agent *agent)
 {
     if (agent->stops_ns == 0) {

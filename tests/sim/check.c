@@ -17,9 +17,9 @@
 
 #include "sim.h"
 
-/* after this time a host repeats its request */
+/* a little less than the time after which a host repeats its request */
 static const int64_t TRIED_NS_MAX = 240 * SIM_MS;
-/* by this time every partition of a cell without faults has its coordinator */
+/* by this time after the start each partition of a cell without faults has its coordinator */
 static const int64_t SETTLED_NS = 5000 * SIM_MS;
 
 enum hold_end { HOLD_RUNS = 0, HOLD_RELEASING, HOLD_RELEASED, HOLD_FORGOTTEN };

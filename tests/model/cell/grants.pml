@@ -8,9 +8,9 @@
  * An acceptor may take the proposal from the table at any time. `took` records which acceptors
  * reported that they accepted it.
  *
- * A grant leases one token. To be granted the lock is to hold it: a host with a grant in force
- * issues the grant's token at once. session.pml models the end of sessions. Here each host's
- * session may die once, and from then on its grants are not in force, as session.pml promises.
+ * A grant leases one token. A host that gets a grant issues the grant's token at once, so a grant
+ * in force is a hold. session.pml models the end of sessions. Here each host's session may die
+ * once, and from then on its grants are not in force, as session.pml promises.
  *
  * Promised, in every state:
  *   - no two hosts have a grant in force at one instant of true time;

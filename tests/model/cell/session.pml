@@ -14,7 +14,7 @@
  * Rules (agent/core/quorum/sessions.c, sessions_end.c, core/session/renewal.c), each broken by a -D
  * (mutants/):
  *   s1  the host counts from the sending of the renewal that was acknowledged
- *   s2  the host counts the ttl short, s3 a voter long
+ *   s2  the host counts the ttl short   s3  a voter counts it long
  *   s4  a mark is set only if the session has lapsed by the voter's clock at that instant
  *   s5  a voter that has marked a session acknowledges no renewal of it
  *   s6  a mark is on the disk before the voter reports it
@@ -23,9 +23,9 @@
  *   s9  a majority of acknowledgements is a lease
  *
  * In the code a renewal counts only with a fresh echo. The model leaves that out: here every
- * renewal that arrives counts, however late. So the echo is no rule of safety. It prevents that a
- * host which receives nothing keeps its session for ever. The simulator checks that with one-way
- * links.
+ * renewal that arrives counts, however late. So the echo is no rule of safety. Without the echo a
+ * host that receives nothing would keep its session for ever. The simulator checks the echo with
+ * one-way links.
  */
 #define V 3
 #define MAJORITY 2
@@ -68,7 +68,7 @@ bit reported[V];   /* the voter has reported its mark */
 byte restarts;
 
 /* Host. */
-byte extended[V]; /* the host's clock + 1 when it sent the latest renewal that the voter extended */
+byte extended[V]; /* the host's clock + 1 when it sent the latest renewal that was acknowledged */
 byte deadline;    /* by the host's clock */
 byte renewals;
 

@@ -18,8 +18,8 @@
  *   t3  a word that was made shared is exclusive again only with higher tokens
  *   t4  a host whose word was shared when its agent restarted gives the lock back once it is free
  *   t5  the tokens that are given back begin above the used ones
- * A message may also make the grant shared before any token of the range was used. Its token then
- * still is of the range. That is no rule of safety: otherwise the message would change nothing, and
+ * If no token of the range was used yet, a message that makes the grant shared names the range's
+ * first token. That is no rule of safety: with an older token the message would change nothing, and
  * the other host would wait until the readers have gone.
  */
 #ifndef TOKENS
