@@ -514,7 +514,9 @@ START_TEST(two_recovered_cells_meet)
     for (unsigned host = A; host <= B; host++) {
         snprintf(words, sizeof(words), "%s --config $HERE/holdfast.conf --recover=members",
                  binary_path("holdfastd"));
-        run_there(host, words);
+        run_there(host, words); /* while no other agent runs, which would be asked */
+    }
+    for (unsigned host = A; host <= B; host++) {
         agent_launch(&agents[host]);
     }
     for (unsigned host = A; host <= B; host++) {
