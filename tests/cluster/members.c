@@ -717,7 +717,14 @@ START_TEST(what_is_refused)
     ck_assert_int_eq(change(A, "add host-d", D), 75); /* no such agent runs */
     ck_assert_msg(strstr(member_said, "host-d does not answer") != NULL, "%s", member_said);
     ck_assert_int_eq(change(A, "move host-e", E), 70);
-    ck_assert_msg(strstr(member_said, "host-e is no voter") != NULL, "%s", member_said);
+    ck_assert_msg(
+        strstr(member_said, "host-e is no voter, expected one of host-a, host-b, host-c; ") != NULL,
+        "%s", member_said);
+    ck_assert_int_eq(change(A, "replace host-e host-d", D), 70); /* it adds nobody, either */
+    ck_assert_msg(
+        strstr(member_said, "host-e is no voter, expected one of host-a, host-b, host-c ") != NULL,
+        "%s", member_said);
+    await_voters(A, "abc");
     make(1U << D, 1U << A, "");
     agent_pause(&agents[C]);
     sleep_ms(3000); /* a paused voter counts as one that answers until its silence shows */
@@ -733,6 +740,9 @@ START_TEST(what_is_refused)
     ck_assert_msg(strstr(member_said, "the only voter") != NULL, "%s", member_said);
     await_voters(D, "a");
     ck_assert_uint_gt(take(D, "job"), 0);
+    /* a `replace` that was interrupted after the removal goes on */
+    CHANGED(A, "replace host-c host-d", D);
+    await_voters(D, "ad");
 }
 END_TEST
 
