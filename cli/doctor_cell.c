@@ -252,7 +252,8 @@ static void look_at_versions(struct doctor *doctor)
 }
 
 /* Reports a configuration that names other voters than the cell has. The agent follows the cell's
- * record, but it begins with [voters] if its store is lost. */
+ * record, but it begins with [voters] if its store is lost. Without a majority the agent may have
+ * missed a change of the voters. Then the doctor does not show its record as the right text. */
 static void look_at_record(struct doctor *doctor)
 {
     int64_t number = doctor_value(doctor, NULL, "voters_number", 0);
@@ -260,6 +261,16 @@ static void look_at_record(struct doctor *doctor)
     size_t used = 0;
 
     if (doctor_value(doctor, NULL, "voters_differ", 0) == 0) {
+        return;
+    }
+    if (count_up(doctor) < doctor->voter_count / 2 + 1) {
+        struct finding *unsure = doctor_find(
+            doctor, FINDING_WARN, "config", NULL,
+            "[voters] is not this agent's record of voters (record %" PRId64
+            "), which may be old: no majority answers",
+            number);
+        doctor_advise(unsure, "the voters by which the cell goes",
+                      "bring a majority back, and look again: either of the two may be right");
         return;
     }
     for (size_t i = 0; i < doctor->voter_count && used < sizeof lines; i++) {

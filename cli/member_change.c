@@ -19,6 +19,7 @@
 #include "json.h"
 
 enum { VOTERS_MAX = 7, ADDRESS_MAX = 128, NAME_MAX_SIZE = 33 };
+enum { NAMES_TEXT_MAX = VOTERS_MAX * (NAME_MAX_SIZE + 1) + 1 };
 
 static const int64_t connect_timeout_ns = 1000000000;
 static const int64_t second_ns = 1000000000;
@@ -46,7 +47,8 @@ struct changing {
     hf_client *client;
     int64_t end_ns; /* when the wait is over; INT64_MAX: never */
     struct cell_voters voters;
-    bool complete; /* the record of voters is complete, as the agent last said */
+    bool complete;               /* the record of voters is complete, as the agent last said */
+    char removed[NAME_MAX_SIZE]; /* the voter that the last change removed; "": it removed none */
     /* the last answer */
     struct hf_member_info info;
     char subject[NAME_MAX_SIZE];
@@ -183,10 +185,24 @@ static void write_json(const struct change_step *step, const char *stage, const 
     putchar('\n');
 }
 
+/* Returns "a, b, c", in the given text. */
+static const char *voter_names(const struct cell_voters *voters, char text[NAMES_TEXT_MAX])
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (size_t i = 0; i < voters->count && used < NAMES_TEXT_MAX; i++) {
+        int size = snprintf(text + used, NAMES_TEXT_MAX - used, "%s%s", i > 0 ? ", " : "",
+                            voters->of[i].name);
+        used += size > 0 ? (size_t)size : 0;
+    }
+    return text;
+}
+
 static int say_refused(struct changing *changing, const struct change_step *step)
 {
     size_t index = refusal_of(changing->info.reason);
     const char *subject = changing->subject[0] != '\0' ? changing->subject : step->name;
+    char names[NAMES_TEXT_MAX];
     end_line(changing);
     if (changing->cli->json) {
         write_json(step, "refused", refusals[index].name, changing->subject);
@@ -198,6 +214,9 @@ static int say_refused(struct changing *changing, const struct change_step *step
                 step->address);
     } else {
         fprintf(stderr, refusals[index].text, subject);
+    }
+    if (changing->info.reason == HF_MEMBER_NO_VOTER) {
+        fprintf(stderr, ", expected one of %s", voter_names(&changing->voters, names));
     }
     if (changing->before != NULL) {
         fprintf(stderr, "; %s is %s voter, and nothing else was changed\n", changing->before->name,
@@ -237,6 +256,20 @@ static void say_done(struct changing *changing, const struct change_step *step)
     }
 }
 
+/* The agent to remove is no voter, and the last change did not remove it: the name may be
+ * mistyped. */
+static void say_was_none(struct changing *changing, const struct change_step *step)
+{
+    char names[NAMES_TEXT_MAX];
+    end_line(changing);
+    if (changing->cli->json) {
+        write_json(step, "complete", NULL, NULL);
+    } else {
+        printf("%s is no voter, and nothing was changed (the voters are %s)\n", step->name,
+               voter_names(&changing->voters, names));
+    }
+}
+
 /* ---- the present voters ---- */
 
 static void take_status(const struct hf_status *status, void *arg)
@@ -260,6 +293,8 @@ static int take_fact(const struct hf_fact *fact, void *arg)
     struct changing *changing = arg;
     if (fact->subject == NULL && strcmp(fact->key, "voters_complete") == 0) {
         changing->complete = fact->value != 0;
+    } else if (fact->subject != NULL && strcmp(fact->key, "removed") == 0) {
+        snprintf(changing->removed, sizeof changing->removed, "%s", fact->subject);
     }
     return 0;
 }
@@ -267,6 +302,7 @@ static int take_fact(const struct hf_fact *fact, void *arg)
 static int look(struct changing *changing)
 {
     changing->complete = true;
+    changing->removed[0] = '\0';
     int error = hf_status(changing->client, take_status, changing);
     error = error != 0 ? error : hf_facts(changing->client, take_fact, changing);
     return error == 0 ? 0 : cli_fail_call("member", "asking the agent", error);
@@ -328,10 +364,15 @@ static int settle(struct changing *changing, const struct change_step *step)
         rest();
         status = look(changing);
     }
-    if (status == 0) {
+    if (status != 0) {
+        return status;
+    }
+    if (step->act == HF_MEMBER_REMOVE && strcmp(changing->removed, step->name) != 0) {
+        say_was_none(changing, step);
+    } else {
         say_done(changing, step);
     }
-    return status;
+    return CLI_OK;
 }
 
 /* An ADD of a voter that has another address is no success. */
@@ -501,6 +542,22 @@ static int check_cell(const struct changing *changing, const char *where, const 
     return 0;
 }
 
+/* Checks that `replace` has a voter to replace: with a mistyped OLD it would only add NEW. After an
+ * interrupted call of the same command, OLD may be the voter that the last change removed. */
+static int check_replaced(const struct changing *changing, const char *where, char *const *words)
+{
+    const struct cell_voters *voters = &changing->voters;
+    char names[NAMES_TEXT_MAX];
+    if (strcmp(words[0], "replace") != 0 || find(voters, words[1]) < voters->count ||
+        find(voters, words[2]) < voters->count || strcmp(changing->removed, words[1]) == 0) {
+        return 0;
+    }
+    return cli_fail_with(CLI_FAILED, where,
+                         "%s is no voter, expected one of %s (`holdfast member add %s %s` adds a "
+                         "voter and removes none); nothing was changed",
+                         words[1], voter_names(voters, names), words[2], words[3]);
+}
+
 /* Writes the steps of a change to steps (room for two). Returns how many there are. */
 static size_t plan(const struct changing *changing, char *const *words, struct change_step *steps)
 {
@@ -550,6 +607,7 @@ int member_change(struct cli *cli, struct arguments *words, int64_t wait_ns)
     struct change_step steps[2];
     status = look(&changing);
     status = status != 0 ? status : check_cell(&changing, where, words->plain[names], address);
+    status = status != 0 ? status : check_replaced(&changing, where, words->plain);
     size_t count = status == 0 ? plan(&changing, words->plain, steps) : 0;
     for (size_t i = 0; status == 0 && i < count; i++) {
         changing.before = i > 0 ? &steps[i - 1] : NULL;

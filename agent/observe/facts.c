@@ -260,13 +260,16 @@ static void add_disk(const struct agent *agent, struct hfi_facts_builder *builde
 /* ---- the cell ---- */
 
 /* Adds what is known of the record of voters. voters_differ: [voters] of the configuration differs
- * from the record. */
+ * from the record. removed, of an agent: the record was made by removing that voter. */
 static void add_record(const struct agent *agent, struct hfi_facts_builder *builder)
 {
     char text[8];
     add_number(builder, "voters_number", agent->record.number);
     add_number(builder, "voters_complete", agent->record.complete);
     add_number(builder, "voters_differ", record_differs(agent, text, sizeof(text)));
+    if (agent->record.act == MESSAGE_MEMBER_REMOVE) {
+        add(builder, &agent->record.changed, "removed", 1, NULL);
+    }
 }
 
 static void add_store(const struct agent *agent, struct hfi_facts_builder *builder)

@@ -313,9 +313,7 @@ static void note_release(struct peers *peers, const struct message *message, uin
     log_end(&line);
 }
 
-/* Returns whether the connection's certificate names the agent that the packet gives as its sender.
- * Returns true if NNG does not show the certificate's name. */
-static bool is_certified(const struct wire_header *header, const char *certified)
+bool peers_is_certified(const struct wire_header *header, const char *certified)
 {
     return certified[0] == '\0' || (strlen(certified) == header->from.length &&
                                     memcmp(certified, header->from.text, header->from.length) == 0);
@@ -350,7 +348,7 @@ static struct transport_sender on_packet(void *arg, const void *bytes, size_t si
         log_refused(peers, &reader, error, remote);
         return (struct transport_sender){.name = 0};
     }
-    if (!is_certified(&reader.header, certified)) {
+    if (!peers_is_certified(&reader.header, certified)) {
         log_impostor(peers, &reader.header, certified, remote);
         return (struct transport_sender){.name = 0};
     }
@@ -733,9 +731,9 @@ bool peers_check_tls(const struct config *config, struct peers_tls_times *times,
     return false;
 }
 
-int peers_open(struct agent *agent)
+struct transport *peers_transport(const struct config *config,
+                                  const struct transport_handler *handler, char *error)
 {
-    const struct config *config = &agent->config;
     struct transport_config transport = {
         .listen = config->listen,
         .tls = tls_of(config),
@@ -743,10 +741,21 @@ int peers_open(struct agent *agent)
         .packet_max = WIRE_PACKET_MAX,
         .version = wire_greeting(config->protocol),
     };
+    struct sigaction before;
+    open_in_time(&before);
+    struct transport *opened = transport_open(&transport, handler, error);
+    int why = errno;
+    opened_in_time(&before);
+    errno = why;
+    return opened;
+}
+
+int peers_open(struct agent *agent)
+{
+    const struct config *config = &agent->config;
     const struct transport_handler handler = {
         .arg = agent, .packet = on_packet, .link = peers_link, .trouble = on_trouble};
     char error[TRANSPORT_ERROR_MAX];
-    struct sigaction before;
     if (config->listen[0] == '\0') {
         return AGENT_EXIT_OK;
     }
@@ -759,15 +768,13 @@ int peers_open(struct agent *agent)
     peers_directory_init(agent->peers);
     agent->peers->files_sum = sum_of_files(config);
     agent->peers->files_ns = clock_boottime_ns();
-    open_in_time(&before);
-    agent->peers->transport = transport_open(&transport, &handler, error);
-    int why = errno;
-    opened_in_time(&before);
+    agent->peers->transport = peers_transport(config, &handler, error);
     if (agent->peers->transport == NULL) {
+        int code = errno == EINVAL ? AGENT_EXIT_SOFTWARE : AGENT_EXIT_UNAVAILABLE;
         snprintf(agent->error, sizeof(agent->error), "%s", error);
         free(agent->peers);
         agent->peers = NULL;
-        return why == EINVAL ? AGENT_EXIT_SOFTWARE : AGENT_EXIT_UNAVAILABLE;
+        return code;
     }
     return AGENT_EXIT_OK;
 }

@@ -114,6 +114,15 @@ struct peers {
     uint64_t refusals[PEERS_REFUSAL_COUNT];
 };
 
+/* Opens the transport that the configuration describes; it listens. On failure returns NULL, with
+ * error (TRANSPORT_ERROR_MAX bytes) and errno as transport_open() sets them. */
+struct transport *peers_transport(const struct config *config,
+                                  const struct transport_handler *handler, char *error)
+    __attribute__((warn_unused_result));
+/* Returns whether the connection's certificate names the agent that the packet gives as its sender.
+ * Returns true if NNG does not show the certificate's name. */
+bool peers_is_certified(const struct wire_header *header, const char *certified);
+
 /* Returns NULL if the agent is not in the table. */
 struct peer_agent *peers_find(struct peers *peers, const struct message_agent *name);
 /* Returns the index of the voter of that name; voter_count if there is none. */

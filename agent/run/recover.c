@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "fail.h"
+#include "run/alive.h"
 #include "run/record.h"
 #include "run/start.h"
 
@@ -201,7 +202,7 @@ static void print_seen(const struct message_agent *name, const struct store_surv
 }
 
 static void explain(const struct agent *agent, const struct store_survey *survey,
-                    const struct store_recovery *recovery)
+                    const struct store_recovery *recovery, const struct peers_asked *asked)
 {
     const struct message_voters *record = &agent->record;
     printf("The cell %s begins anew with %s of %s, which becomes its only voter.\n\n",
@@ -220,9 +221,10 @@ static void explain(const struct agent *agent, const struct store_survey *survey
             print_seen(&record->of[i].name, survey);
         }
     }
-    printf("\nDo this only if the other voters that are left are no majority, and only if you are "
-           "sure that\nthe lost ones do not run. Voters that run follow this one as soon as they "
-           "hear of it, and all their\nsessions and holds end.\n");
+    alive_print(agent, asked);
+    printf("\nDo this only if you are sure that the voters that were not reached do not run "
+           "anywhere. Voters that\nrun follow this one as soon as they hear of it, and all their "
+           "sessions and holds end.\n");
     printf("This is recovery %" PRIu32 " of the cell, as far as this store knows. If the cell was "
            "recovered\nsince the store is from, use a store of after that recovery.\n",
            recovery->voters.recoveries);
@@ -270,6 +272,7 @@ int agent_recover(struct agent *agent, const char *cell)
     struct store_identity identity;
     struct store_survey survey;
     struct store_recovery recovery;
+    struct peers_asked asked;
     char kept[STORE_KEPT_MAX];
     char error[STORE_ERROR_MAX];
     if (agent->config.observer) {
@@ -282,6 +285,7 @@ int agent_recover(struct agent *agent, const char *cell)
         return code;
     }
     agent->host_config.agent = identity.agent;
+    agent->host_config.cell = identity.cell;
     code = record_begin(agent);
     if (code != AGENT_EXIT_OK) {
         return code;
@@ -291,10 +295,11 @@ int agent_recover(struct agent *agent, const char *cell)
     }
     code = check(agent, &survey);
     code = code == AGENT_EXIT_OK ? plan(agent, &survey, &recovery) : code;
+    code = code == AGENT_EXIT_OK ? alive_check(agent, &asked) : code;
     if (code != AGENT_EXIT_OK) {
         return code;
     }
-    explain(agent, &survey, &recovery);
+    explain(agent, &survey, &recovery, &asked);
     if (!confirmed(agent, cell)) {
         return AGENT_EXIT_USAGE;
     }

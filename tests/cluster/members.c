@@ -517,7 +517,9 @@ START_TEST(two_recovered_cells_meet)
     for (unsigned host = A; host <= B; host++) {
         snprintf(words, sizeof(words), "%s --config $HERE/holdfast.conf --recover=members",
                  binary_path("holdfastd"));
-        run_there(host, words);
+        run_there(host, words); /* while no other agent runs, which would be asked */
+    }
+    for (unsigned host = A; host <= B; host++) {
         agent_launch(&agents[host]);
     }
     for (unsigned host = A; host <= B; host++) {
@@ -718,7 +720,14 @@ START_TEST(what_is_refused)
     ck_assert_int_eq(change(A, "add host-d", D), 75); /* no agent of host-d runs */
     ck_assert_msg(strstr(member_said, "host-d does not answer") != NULL, "%s", member_said);
     ck_assert_int_eq(change(A, "move host-e", E), 70);
-    ck_assert_msg(strstr(member_said, "host-e is no voter") != NULL, "%s", member_said);
+    ck_assert_msg(
+        strstr(member_said, "host-e is no voter, expected one of host-a, host-b, host-c; ") != NULL,
+        "%s", member_said);
+    ck_assert_int_eq(change(A, "replace host-e host-d", D), 70); /* it adds nobody, either */
+    ck_assert_msg(
+        strstr(member_said, "host-e is no voter, expected one of host-a, host-b, host-c ") != NULL,
+        "%s", member_said);
+    await_voters(A, "abc");
     make(1U << D, 1U << A, "");
     agent_pause(&agents[C]);
     sleep_ms(3000); /* wait until the silence of the paused voter counts as no answer */
@@ -734,6 +743,9 @@ START_TEST(what_is_refused)
     ck_assert_msg(strstr(member_said, "the only voter") != NULL, "%s", member_said);
     await_voters(D, "a");
     ck_assert_uint_gt(take(D, "job"), 0);
+    /* a `replace` that was interrupted after the removal goes on */
+    CHANGED(A, "replace host-c host-d", D);
+    await_voters(D, "ad");
 }
 END_TEST
 

@@ -2,7 +2,7 @@
 set(agent_tests ${CMAKE_CURRENT_LIST_DIR})
 add_library(driver_rig OBJECT ${agent_tests}/driver_rig.c)
 target_link_libraries(driver_rig PRIVATE hf_agent hf_flags PkgConfig::CHECK)
-foreach(part respite rings stuck wake subids client_record commit config profile accounts files log judgement metrics page driver driver_order driver_record addresses)
+foreach(part respite rings stuck wake subids client_record commit config profile accounts files log judgement metrics page driver driver_order driver_record addresses alive)
     add_executable(test_${part} ${agent_tests}/test_${part}.c)
     target_link_libraries(test_${part} PRIVATE hf_agent hf_flags PkgConfig::CHECK)
     add_test(NAME ${part} COMMAND test_${part})

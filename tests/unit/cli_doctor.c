@@ -185,6 +185,24 @@ START_TEST(each_thing_that_is_wrong_is_found)
 }
 END_TEST
 
+/* Without a majority the agent may have missed a change of the voters, so the doctor does not say
+ * how [voters] should read. */
+START_TEST(a_record_that_may_be_old)
+{
+    static const char old[] = "warn   config       [voters] is not this agent's record of voters "
+                              "(record 3), which may be old: no majority answers\n";
+    static const char lines[] = "dev = tcp://10.0.0.1:7411; b = ";
+    struct ran ran;
+
+    run_doctor("voters=udd,member=c,voters_number=3,voters_differ=1", "", &ran);
+    ck_assert_msg(strstr(ran.out, old) != NULL, "%s", ran.out);
+    ck_assert_ptr_null(strstr(ran.out, lines));
+    run_doctor("voters=uud,member=c,voters_number=3,voters_differ=1", "", &ran);
+    ck_assert_msg(strstr(ran.out, lines) != NULL, "%s", ran.out);
+    ck_assert_ptr_null(strstr(ran.out, "may be old"));
+}
+END_TEST
+
 /* The agent judges its certificates, and the doctor takes over the result. Only the agent knows
  * whether two days are much of a certificate's validity. */
 START_TEST(the_agent_judges_certificates)
@@ -334,6 +352,7 @@ int main(void)
     tcase_add_test(tcase, all_is_well);
     tcase_add_loop_test(tcase, each_thing_that_is_wrong_is_found, 0,
                         (int)(sizeof wrongs / sizeof wrongs[0]));
+    tcase_add_test(tcase, a_record_that_may_be_old);
     tcase_add_test(tcase, the_agent_judges_certificates);
     tcase_add_test(tcase, leftovers_that_go);
     tcase_add_test(tcase, recovery_is_the_last_resort);

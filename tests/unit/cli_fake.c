@@ -769,6 +769,7 @@ static const struct {
     {"tls_end_s", 0, NULL},
     {"tls_kept", 0, "host-a.key: found mode 0644"},
     /* Facts that hf_facts returns only if HOLDFAST_FAKE sets them. */
+    {"x.removed", 1, NULL},
     {"leftovers", 1, "/dev/shm/holdfast.dev.dev.0f"},
     {"leftovers_size", 27 << 20, NULL},
     {"leftovers_go_ns", 12000000000, NULL},
@@ -783,7 +784,8 @@ static const struct {
 
 static bool is_optional(const char *name)
 {
-    return strstr(name, "reason_") != NULL || strncmp(name, "leftovers", 9) == 0;
+    return strstr(name, "reason_") != NULL || strstr(name, ".removed") != NULL ||
+           strncmp(name, "leftovers", 9) == 0;
 }
 
 int hf_facts(hf_client *client, hf_fact_fn *fn, void *arg)

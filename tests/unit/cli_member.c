@@ -132,7 +132,39 @@ START_TEST(move)
     ck_assert_str_eq(ran.out, "b is at tcp://10.0.9.2:7411\n");
     run_command("voters=uuu,member=H", "member move x tcp://10.0.9.2:7411", &ran);
     ck_assert_int_eq(ran.status, 70);
-    SAYS(ran.err, "x is no voter");
+    SAYS(ran.err, "x is no voter, expected one of dev, b, c; nothing was changed\n");
+}
+END_TEST
+
+/* A mistyped name removes nobody. `replace` with a mistyped OLD adds nobody, either, but goes on if
+ * the last change has removed OLD. */
+START_TEST(the_old_voter_is_none)
+{
+    run_command("voters=uuu,member=c", "member remove x", &ran);
+    ck_assert_int_eq(ran.status, 0);
+    ck_assert_str_eq(ran.out,
+                     "x is no voter, and nothing was changed (the voters are dev, b, c)\n");
+    ck_assert_ptr_null(strstr(ran.log, "member"));
+    run_command("voters=uuu,member=c", "member remove x --json", &ran);
+    SAYS(ran.out, "\"stage\":\"complete\"");
+    run_command("voters=uuu,member=c,x.removed=1", "member remove x", &ran);
+    ck_assert_int_eq(ran.status, 0);
+    ck_assert_str_eq(ran.out, "x is no voter; its agent may be switched off\n");
+    run_command("voters=uuu,member=c", "member replace x d tcp://10.0.0.4:7411", &ran);
+    ck_assert_int_eq(ran.status, 70);
+    SAYS(ran.err,
+         "member replace: x is no voter, expected one of dev, b, c (`holdfast member add d "
+         "tcp://10.0.0.4:7411` adds a voter and removes none); nothing was changed\n");
+    ck_assert_ptr_null(strstr(ran.log, "member"));
+    run_command("voters=uuu,member=c,x.removed=1", "member replace x d tcp://10.0.0.4:7411", &ran);
+    ck_assert_int_eq(ran.status, 0);
+    ck_assert_str_eq(ran.out, "x is no voter; its agent may be switched off\n"
+                              "d is a voter, at tcp://10.0.0.4:7411\n");
+    run_command("voters=uuu,member=c", "member replace x c tcp://10.0.0.3:7411", &ran);
+    ck_assert_int_eq(ran.status, 0); /* it is done already */
+    ck_assert_str_eq(ran.out, "x is no voter, and nothing was changed (the voters are dev, b, c)\n"
+                              "c is a voter, at tcp://10.0.0.3:7411\n");
+    ck_assert_ptr_null(strstr(ran.log, "member"));
 }
 END_TEST
 
@@ -193,6 +225,7 @@ int main(void)
     tcase_add_test(tests, the_wait_is_over);
     tcase_add_test(tests, replace);
     tcase_add_test(tests, move);
+    tcase_add_test(tests, the_old_voter_is_none);
     tcase_add_test(tests, usage);
     return suite_main("cli_member", tests);
 }

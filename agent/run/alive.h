@@ -1,0 +1,48 @@
+/*
+ * Whether a majority of the cell's voters is alive, which a recovery of the cell must not do
+ * without (docs/PROTOCOL.md, "Recovery"): what --recover finds out from the voters that answer.
+ *
+ * A voter is alive if it says that it votes, or that it will vote as soon as others have answered,
+ * under a record of the same generation. An agent whose store is refused, empty or starting over,
+ * an observer, and an agent of another cell do not count. The voters are those of the newest record
+ * that one of them knows.
+ */
+#ifndef AGENT_RUN_ALIVE_H
+#define AGENT_RUN_ALIVE_H
+
+#include <stdbool.h>
+
+#include "agent.h"
+#include "peers/ask.h"
+
+/* This host's store and its voter. */
+struct alive_own {
+    const struct message_voters *record; /* that of the store */
+    struct message_agent name;
+    bool backup;           /* no agent can vote with it */
+    const char *advertise; /* where this host's agent is reached, as its configuration says */
+};
+
+enum alive_verdict {
+    ALIVE_NO = 0,
+    /* The voters that answered are a majority together with this store, so this host's agent only
+     * has to be started. */
+    ALIVE_WITH_OWN,
+    ALIVE_WITHOUT_OWN, /* they are a majority, and this store cannot vote */
+    ALIVE_RECOVERED,   /* one of them knows of a recovery that this store does not know */
+    /* Voters are connected that cannot answer, because they know this host's voter at another
+     * address; with them there may be a majority. */
+    ALIVE_UNSURE,
+};
+
+/* Decides from what was heard so far. */
+enum alive_verdict alive_judge(const struct alive_own *own, const struct peers_asked *asked);
+
+/* Asks the other voters of agent->record. Returns AGENT_EXIT_OK if no majority is alive. Otherwise
+ * returns an exit code with one line in agent->error. */
+int alive_check(struct agent *agent, struct peers_asked *asked) __attribute__((warn_unused_result));
+
+/* Tells on standard output what each voter has answered. */
+void alive_print(const struct agent *agent, const struct peers_asked *asked);
+
+#endif
