@@ -79,7 +79,7 @@ enum address_verdict {
     ADDRESS_DIALLED,
     /* the agent is connected at another address, so this address is refused */
     ADDRESS_CONTRADICTED,
-    ADDRESS_FULL,         /* the host's quota is used up, or the address cannot be dialled */
+    ADDRESS_FULL, /* the host's quota is used up, or the address cannot be dialled */
 };
 
 /* Sets up an entry without any address. */

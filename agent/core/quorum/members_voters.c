@@ -360,10 +360,9 @@ static void note_conflict(struct quorum *quorum, const struct message_agent *fro
     struct action_log *log = step_log(quorum, "voters_conflict", from, number);
     members->conflict_ns = step_now_ns(quorum) + CONFLICT_LOG_MS * MS_NS;
     step_log_agent(log, from);
-    step_log_text(log,
-                  " uses other voters under the same number: it is of another cell, and was "
-                  "perhaps recovered as well. Neither counts the votes of the other. Stop one "
-                  "of the two, and remove its store");
+    step_log_text(log, " uses other voters under the same number: it is of another cell, and was "
+                       "perhaps recovered as well. Neither counts the votes of the other. Stop one "
+                       "of the two, and remove its store");
 }
 
 void members_compare(struct quorum *quorum, const struct message *message)

@@ -3,7 +3,8 @@
 
 #define MS INT64_C(1000000)
 #define US INT64_C(1000)
-#define LOG_PAUSES_MIN 100 /* so many pauses last a second at least; fewer are not worth a log
+#define LOG_PAUSES_MIN                                                                             \
+    100 /* so many pauses last a second at least; fewer are not worth a log
                             * line */
 #define LOG_NS (60 * INT64_C(1000000000))
 

@@ -33,7 +33,7 @@ enum peer_feature {
     PEER_IS_SERVICE = 16,  /* has servers, so processor time, memory and restarts have a meaning */
     PEER_HAS_LEADER = 32,  /* one of its servers leads, and another one takes over */
     PEER_HOST_SERVERS = 128, /* server i is the agent of host i; the clients of host i need it */
-    PEER_NO_NAMES = 64, /* has room for few names, so the case of new names leaves it out */
+    PEER_NO_NAMES = 64,      /* has room for few names, so the case of new names leaves it out */
 };
 
 /* The results of acquire() and release() other than -1. */
