@@ -82,12 +82,20 @@ begin() {
 answer() { echo "holdfast holdfast/one-host boolean $1" | debconf-set-selections; }
 
 # install FRONTEND TYPED [VERSION]: configures the package as dpkg does, after an earlier VERSION if
-# there is one. TYPED is the input from the terminal. If TYPED is empty, the input ends at once:
-# after an empty line this frontend would ask again.
+# there is one. TYPED is what is typed at the terminal. If TYPED is empty, the input ends at once:
+# after an empty line this frontend would ask again. The frontend `teletype` of Debian 13 needs a
+# controlling terminal, which script(1) makes.
 install() {
+    local status=0 postinst="$package/holdfast.postinst configure ${3:-}"
     unset DEBIAN_HAS_FRONTEND DEBCONF_REDIR DEBIAN_PRIORITY
-    printf '%b' "${2:+$2\n}" | DEBIAN_FRONTEND=$1 "$package/holdfast.postinst" configure "${3:-}" \
-        >"$work/said" 2>&1 || fail "the installation fails"
+    export DEBIAN_FRONTEND=$1
+    if [[ $1 == teletype ]]; then
+        printf '%b' "${2:+$2\n}" | script -qec "$postinst" /dev/null >"$work/raw" 2>&1 || status=1
+        tr -d '\r' <"$work/raw" >"$work/said"
+    else
+        $postinst </dev/null >"$work/said" 2>&1 || status=1
+    fi
+    [[ $status == 0 ]] || fail "the installation fails"
 }
 
 asked() {
