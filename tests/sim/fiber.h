@@ -36,7 +36,7 @@ struct fiber {
     bool told;    /* fiber_tell() was called since the fiber last waited */
     int64_t resumes_ns;
     int64_t wake_ns;
-    int64_t asleep_ns; /* the time at which it fell asleep */
+    int64_t asleep_ns; /* the time at which the fiber fell asleep */
     const void *futex;
     void (*run)(void *arg);
     void *arg;
@@ -58,7 +58,7 @@ void fiber_kill(struct fiber *fiber);
 void fiber_free(struct fiber *fiber);
 struct fiber *fiber_current(void);
 
-/* calls of the current fiber */
+/* The current fiber makes these calls. */
 void sim_point(void);
 void fiber_wait(int64_t until_ns);
 void fiber_sleep_ns(int64_t duration_ns);

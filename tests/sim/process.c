@@ -62,8 +62,8 @@ static bool say(struct sim_process *process, struct hfi_frame *frame)
     return true;
 }
 
-/* Sends a request and waits for its answer. The texts in *answer must not be read, because they are
- * in a packet that is gone. Returns false if the connection broke. */
+/* Sends a request and waits for its answer. The texts in *answer must not be read, because they
+ * point into a packet that no longer exists. Returns false if the connection broke. */
 static bool ask(struct sim_process *process, struct hfi_frame *frame, struct hfi_frame *answer)
 {
     struct packet packet;
@@ -179,8 +179,8 @@ static void handle_forget(struct sim_handle *handle)
     handle->ticket = 0;
 }
 
-/* Makes sure that the process is connected and that its handles are open. If it does not succeed,
- * it sleeps and returns false. */
+/* Makes sure that the process is connected and that its handles are open. If this call does not
+ * succeed, it sleeps and returns false. */
 static bool connect_agent(struct sim_process *process)
 {
     struct connection *connection = &process->connection;
@@ -353,8 +353,8 @@ static void wait_for(struct sim_process *process, struct sim_handle *handle, boo
     }
 }
 
-/* Returns whether a try must wait for its host's grant, as the library does: the lock is not
- * granted to this host, and no process here holds it. */
+/* Returns whether a try must wait for its host's grant, as a try of the library does: the lock is
+ * not granted to this host, and no process here holds it. */
 static bool grant_is_missing(const struct sim_process *process, const struct sim_handle *handle,
                              bool shared)
 {

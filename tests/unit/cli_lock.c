@@ -242,8 +242,7 @@ END_TEST
 
 static const char stubborn[] = "trap \"\" TERM; " READY "while :; do sleep 0.05; done";
 
-/* This time is shorter than a wait that must not happen, and far longer than a busy machine
- * needs. */
+/* A wait that must not happen takes longer than this time. A busy machine needs far less. */
 enum { SOON_MS = 30000 };
 
 /*

@@ -95,7 +95,7 @@ void rig_ring(struct rig *rig);
 
 uint32_t rig_connect(struct rig *rig, uint8_t rights);
 void rig_hang_up(struct rig *rig, uint32_t client);
-/* Connects a client again whose earlier connection had that nonce. */
+/* Connects again a client that had that nonce in its earlier connection. */
 void rig_connect_again(struct rig *rig, uint32_t who, uint64_t nonce);
 void rig_die(struct rig *rig, uint32_t client);
 /* Notifies the core that the client's FORGET was carried out. */

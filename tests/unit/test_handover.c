@@ -52,7 +52,7 @@ static uint32_t waiting_at(const struct cell *cell, uint32_t node)
     return survey.requests;
 }
 
-/* The host of `holder` has "a". Other hosts wait for it, first the host of `owner`. */
+/* The host of `holder` has "a". Other hosts wait for "a", first the host of `owner`. */
 struct scene {
     struct cell *cell;
     uint32_t owner;  /* the coordinator of "a" */

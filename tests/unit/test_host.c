@@ -313,7 +313,7 @@ START_TEST(no_user_but_root_takes_every_handle)
 }
 END_TEST
 
-/* A process has one id for each time that it opens one lock. A host has 65,534 ids. */
+/* A process that opens one lock several times has an id for each time. A host has 65,534 ids. */
 START_TEST(no_user_but_root_takes_every_id)
 {
     enum { CLIENTS = 128, EACH = 32767 / CLIENTS };

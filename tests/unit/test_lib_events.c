@@ -146,8 +146,8 @@ START_TEST(without_an_agent_a_try_says_so_and_a_wait_can_be_canceled)
 }
 END_TEST
 
-/* Makes a hold whose lease and grace end. Returns false if this thread did not run for the whole
- * grace, so that LOST was the only event. */
+/* Makes a hold whose lease and grace end. Returns false if this thread got no processor during the
+ * whole grace, so that LOST was the only event. */
 static bool jeopardy_then_loss(hf_lock *lock, int64_t grace_ns)
 {
     struct hf_event event;

@@ -31,7 +31,7 @@ enum {
     OTHER = 64 * 1024,
     USERS = 20,
     COMING = 2,   /* new connections in each turn */
-    STAYING = 10, /* for so many turns each new connection stays */
+    STAYING = 10, /* how many turns each new connection stays */
     COMING_TURNS = 500,
     PATIENT = 50, /* packets of a client that was connected before all other clients */
     MOST_OF_ALL = SOCKET_TURN_ALL_MS / COST_MS,
@@ -591,8 +591,8 @@ START_TEST(users_who_come_are_not_before_who_waits)
 }
 END_TEST
 
-/* A call that costs more than the user's share of a turn makes a debt. The user pays it back by
- * waiting. */
+/* A call that costs more than the user's share of a turn makes a debt. The user waits until the
+ * debt is paid back. */
 START_TEST(calls_that_cost_much_are_a_debt)
 {
     static struct socket_shares shares;

@@ -44,8 +44,8 @@ static void acquire(struct cell *cell, uint32_t host, const char *name, uint64_t
     acquire_covering(cell, host, name, id, 0);
 }
 
-/* Returns a digest of a disk's contents that does not depend on their order: two voters with the
- * same contents have the same digest. */
+/* Returns a digest of a disk's contents. It does not depend on the order of the rows, so two voters
+ * with the same contents have the same digest. */
 static uint64_t disk_digest(const struct cell *cell, uint32_t node)
 {
     const struct cell_disk *disk = &cell->nodes[node].disk;
