@@ -300,8 +300,8 @@ static void inject_agents(const struct faults *faults)
 }
 
 /* Simulates a host that lacks processor time: stops the agent for rests_ns, again and again, and
- * lets it run for runs_ns in between. Each agent has the same two times in the whole run, and they
- * differ from those of other agents. */
+ * lets it run for runs_ns in between. The two times are drawn for each agent, and stay the same in
+ * the whole run. */
 static int64_t starve(struct sim_agent *agent)
 {
     uint32_t what = AGENTS + 1 + agent->index;

@@ -218,8 +218,8 @@ static const struct queued *queued_find(const struct quorum *quorum,
  *
  * A voter that does not coordinate the partition refuses the request or passes it on. A voter that
  * still prepares the partition queues the request, but can grant nothing. So only the queue of a
- * voter that has prepared the partition counts. check_queue() checks its grants. A request that is
- * granted at once is in no queue, and is not checked.
+ * voter that has prepared the partition counts. check_queue() checks the grants from that queue. A
+ * request that is granted at once is in no queue, and is not checked.
  */
 static void note_back(const struct quorum *quorum, const struct message_acquire *acquire,
                       struct asked *asked)

@@ -539,8 +539,8 @@ void host_load(struct sim_agent *agent);
 /* Carries out an action of the host core. */
 void host_act(struct sim_agent *agent, const struct host_action *action,
               const unsigned char *bytes);
-/* host_read_socket() gives the driver an event of a process's socket, host_look_for_dead() the
- * death of a process. They return false if there is none. */
+/* host_read_socket() gives the driver one event of a process's socket. host_look_for_dead() gives
+ * the driver the death of one process. Both return false if they have nothing to give. */
 bool host_read_socket(struct sim_agent *agent, struct sim_process *process);
 bool host_look_for_dead(struct sim_agent *agent);
 
@@ -566,8 +566,8 @@ void check_takes(struct sim_handle *handle);
  * another host uses the lock. */
 void check_tried(const struct sim_process *process, const struct sim_handle *handle,
                  int64_t began_ns, bool refused);
-/* Lets the process look whether it still holds, and notes the deadline that it sees. Returns
- * whether it still holds. */
+/* Lets the process look whether it still holds the lock, and notes the deadline that the process
+ * sees. Returns whether the process still holds the lock. */
 bool check_looked(struct sim_process *process, struct sim_handle *handle);
 /* Notes that the process is about to call release. */
 void check_releases(uint32_t hold);

@@ -99,8 +99,8 @@ uint32_t partition_of(uint32_t lock)
     return names_partition(name, strlen(name));
 }
 
-/* Returns whether the disk has the value that it accepted at that order, or a newer one, or has
- * deleted it since. */
+/* Returns whether the disk has the value that its voter accepted at that order, or a newer value,
+ * or whether the name was deleted since. */
 static bool has_accepted(const struct disk *disk, uint32_t lock, struct message_order order)
 {
     const struct disk_register *row = &disk->registers[lock];

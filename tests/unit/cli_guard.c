@@ -15,7 +15,7 @@
 #include "../suite_main.h"
 #include "cli_run.h"
 
-/* CMD runs this line when it is ready to lose its hold. */
+/* CMD runs this line when CMD is ready to lose its hold. */
 #define READY "echo >&$HOLDFAST_PROGRESS_FD; "
 
 enum { GONE_GUARD_MS = 60000 };

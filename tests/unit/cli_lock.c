@@ -220,8 +220,8 @@ START_TEST(test_signal_while_waiting)
 }
 END_TEST
 
-/* CMD runs this line when it is ready to lose its hold. If HOLDFAST_FAKE has the word `late`, the
- * lease begins when CMD runs this line. */
+/* CMD runs this line when CMD is ready to lose its hold. If HOLDFAST_FAKE has the word `late`, the
+ * lease begins at that moment. */
 #define READY "echo >&$HOLDFAST_PROGRESS_FD; "
 
 START_TEST(test_lease_end)

@@ -144,8 +144,8 @@ struct on_terminal {
     int last_column;
 };
 
-/* Starts the shell's script on a new terminal. It has the path of the command in $HOLDFAST. type:
- * $TERM; NULL: there is none. */
+/* Starts the shell's script on a new terminal. The script finds the path of the command in
+ * $HOLDFAST. type: $TERM; NULL: there is none. */
 static void start(struct on_terminal *on, const char *fake, const char *type, const char *script)
 {
     const struct winsize size = {.ws_row = ROWS, .ws_col = COLUMNS};

@@ -1,7 +1,8 @@
 /*
  * A host core between a fake quorum and fake sockets, for the unit tests. The rig sorts the actions
- * of each step into lists. It answers requests to the quorum when the test says so. Clients change
- * the region with the real code of the lock word. Time stands still unless the test moves it.
+ * of each step into lists. The rig answers requests to the quorum when the test says so. Clients
+ * change the region with the real code of the lock word. Time stands still unless the test moves
+ * it.
  */
 #ifndef TESTS_UNIT_HOST_RIG_H
 #define TESTS_UNIT_HOST_RIG_H

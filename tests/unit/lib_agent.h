@@ -58,7 +58,7 @@ struct agent {
     int64_t ttl_ns;
     _Atomic uint32_t epoch;
     _Atomic bool renews;    /* the thread publishes the lease every few milliseconds */
-    _Atomic bool ungranted; /* opening a lock does not grant it */
+    _Atomic bool ungranted; /* opening a lock does not grant the lock to the agent's host */
     _Atomic int mood;
     _Atomic int session_state; /* the session's state in STATUS */
     _Atomic int backup;        /* the stage of a backup */

@@ -265,7 +265,7 @@ START_TEST(one_voter_deletes_too)
 }
 END_TEST
 
-/* A voter follows a deletion only if it has all names in use. */
+/* A voter follows a deletion only if that voter has all names that are in use. */
 START_TEST(voter_that_lacks_what_is_held_does_not_follow)
 {
     settle();

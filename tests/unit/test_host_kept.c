@@ -127,8 +127,8 @@ START_TEST(what_the_one_before_returned_is_not_taken)
 }
 END_TEST
 
-/* The next host already waits. The recall for that host overtakes the answer to this host, which
- * still gets its turn. */
+/* The next host already waits. The recall for that host overtakes the answer to this host. This
+ * host still gets its turn. */
 START_TEST(a_recall_before_the_answer_does_not_cost_the_turn)
 {
     struct hfi_opened opened = wait_for_it();

@@ -423,7 +423,7 @@ START_TEST(second_waiter_of_a_handle_finds_it_held)
 }
 END_TEST
 
-/* Threads share one handle. The word and the claim let only one of them hold at a time. */
+/* Threads share one handle. The word and the claim let only one thread hold the lock at a time. */
 struct crowd {
     hf_lock *lock;
     bool shared_too;

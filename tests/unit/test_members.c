@@ -163,7 +163,7 @@ START_TEST(old_copy_of_a_disk_is_refused)
 END_TEST
 
 /* Starts that are killed before they ask another voter do not make the copy look new, either. A few
- * commits would be enough to look new. */
+ * commits would be enough to look new, if they counted. */
 START_TEST(old_copy_whose_starts_are_killed_is_refused)
 {
     static struct cell_disk copy;

@@ -1,5 +1,5 @@
 /*
- * A region's memory: either all of it is allocated from the start, or one line says what is
+ * A region's memory: either all of it is allocated from the start, or the agent can report what is
  * missing. The tests adopt regions with holes, and check the reported cause of a missing page.
  */
 #include "io/region.h"

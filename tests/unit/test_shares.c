@@ -116,8 +116,8 @@ START_TEST(a_run_of_readers_goes_together)
 }
 END_TEST
 
-/* Readers must not starve a writer. So a reader that comes after a waiting writer waits behind
- * it. */
+/* Readers must not starve a writer. So a reader that comes after a waiting writer waits behind that
+ * writer. */
 START_TEST(a_waiting_writer_is_not_starved)
 {
     struct cell *cell = cell_ready(3);

@@ -2,8 +2,8 @@
  * The share of a turn of the loop that one user's connections have: SOCKET_TURN_MS, for any number
  * of connections and any requests. Each connection has its turn, even if new connections come
  * meanwhile, and another user's connections do not wait for those of this user. All users together
- * have SOCKET_TURN_ALL_MS. Calls on a user's sockets may cost more than its share. Then the user
- * waits, in proportion to that cost, before it is served again.
+ * have SOCKET_TURN_ALL_MS. Calls on a user's sockets may cost more than the user's share. Then the
+ * user waits, in proportion to that cost, before it is served again.
  */
 #include <check.h>
 #include <fcntl.h>
@@ -449,7 +449,8 @@ START_TEST(silence_of_many_users_keeps_nobody_out)
 }
 END_TEST
 
-/* The last connection belongs to another user. It does not wait for all connections before it. */
+/* The last connection belongs to another user. That connection does not wait for all earlier
+ * ones. */
 START_TEST(another_user_is_not_behind)
 {
     int fds[CONNECTIONS];
