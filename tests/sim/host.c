@@ -374,7 +374,7 @@ void host_load(struct sim_agent *agent)
     }
     const char *error = host_check_region(agent->host, 0);
     if (error != NULL &&
-        agent->spoilt) { /* the agent cannot adopt the spoilt region, and must start without it */
+        agent->spoilt) { /* the agent cannot adopt the spoilt region, and starts again without it */
         agent_crash(agent, 0);
         fiber_exit();
     }

@@ -362,7 +362,8 @@ void answered_keep(struct quorum *quorum, const struct queued_request *request,
 
 /* ---- on a host ---- */
 
-/* Returns whether the handle has slept in the slot's queue since a time before before_ns. */
+/* Returns whether the handle waits for the taker's slot, to take the lock exclusively, and has
+ * slept since a time before before_ns. */
 static bool waits_there(const struct sim_process *process, const struct sim_handle *handle,
                         const struct sim_handle *taker, int64_t before_ns)
 {

@@ -62,7 +62,7 @@ static struct {
     uint32_t proposal_count;
     struct answer answers[ANSWERS];
     uint32_t answer_count;
-    /* the last deadlines of each agent's last epochs */
+    /* each agent's last deadline, with its epoch */
     struct promised promised[AGENTS];
     /* the epoch of the survivor's last session before the recovery; 0: its store was never used */
     uint32_t recovered_epoch[AGENTS];
@@ -369,8 +369,8 @@ void watch_promise(const struct sim_agent *agent, uint32_t epoch, int64_t deadli
     *at = (struct promised){epoch, agent->clock.boot, deadline_ns};
 }
 
-/* Checks that the deadlines of a session have passed if a majority has marked it. Must be called
- * when a mark has become durable. */
+/* Checks that the session's deadline has passed if a majority has marked the session. Must be
+ * called when a mark has become durable. */
 static void check_marks(const struct message_session *mark)
 {
     uint32_t agent = agent_of_name(&mark->agent);

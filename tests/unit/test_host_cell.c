@@ -481,7 +481,8 @@ START_TEST(a_recall_that_overtakes_its_grant_retires_it)
 }
 END_TEST
 
-/* If the grant comes after the recall that has overtaken it, the host still uses its turn. */
+/* A recall overtakes its grant, which arrives before the recall is repeated. The host uses its
+ * turn. */
 START_TEST(a_grant_that_its_recall_has_overtaken_is_used)
 {
     const struct hfi_held held = {.token = 1};

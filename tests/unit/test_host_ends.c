@@ -405,8 +405,8 @@ START_TEST(many_limits)
 }
 END_TEST
 
-/* At each instant the limits of very many holds of one user end. The agent still looks at a limit
- * of another user. */
+/* At each instant very many limits of one user seem to be due. The agent still looks at a limit of
+ * another user. */
 START_TEST(limits_that_are_always_due)
 {
     enum { STEPS = 10 };
