@@ -228,8 +228,8 @@ START_TEST(a_lapsed_session_is_not_handed_on)
 }
 END_TEST
 
-/* No voter takes over: in the end the requests are refused, and the resigning voter waits no longer
- * than its limit. */
+/* No voter takes over: the resigning voter keeps the requests for KEPT_MS, and then refuses
+ * them. */
 START_TEST(nobody_takes_over)
 {
     struct scene scene = set_scene(3);

@@ -130,8 +130,8 @@ START_TEST(complete_after_take_over)
     ck_assert_uint_gt(cell->sent[MESSAGE_READ], 0);
     memset(cell->drop, 0, sizeof(cell->drop));
     cell_run_ready(cell);
-    /* the register or an answer of the voter `next` would be enough, so the test kills that
-     * voter */
+    /* the voter `next` has the register of "a" already, so the test kills that voter and lets
+     * another one coordinate */
     cell_kill(cell, next);
     cell_start(cell, owner);
     cell_run(cell, 2500 * CELL_MS);
