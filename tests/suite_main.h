@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The folder for files of this program's tests. Its path has 27 characters. */
+/* The folder for files of this program's tests. Its path has 26 characters. */
 static inline const char *suite_folder(void)
 {
     const char *folder = getenv("HOLDFAST_TEST_FOLDER");

@@ -1,7 +1,8 @@
 /*
  * A host's clock (CLOCK_BOOTTIME). It runs at a rate within max_drift of true time. The rate
- * changes now and then, and each boot begins with a new clock. The last segments of the clock are
- * kept, so that a checker knows at which true time a deadline passed.
+ * changes now and then, and each boot begins with a new clock. The last segments of the clock
+ * (times of one rate) are kept, so that a checker can find the true time at which a deadline
+ * passed.
  *
  * In a cell of one host the clock is true time, because there is no other clock to differ from.
  */
@@ -33,7 +34,7 @@ static int64_t draw_rate(void)
     if (world.agent_count == 1 || world.faults.drift == 0) {
         return MILLION;
     }
-    /* the extreme rates are drawn most often, because they matter most */
+    /* half of the draws give an extreme rate, because errors of deadlines are greatest there */
     uint32_t which = sim_draw(4);
     return MILLION + (which == 0   ? bound
                       : which == 1 ? -bound

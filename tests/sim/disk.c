@@ -230,9 +230,10 @@ void disk_preset_tokens(void)
         reg.accepted = (struct message_order){ballot, i + 1};
         reg.value.version = reg.accepted;
         reg.value.permits = 1;
-        /* All tokens of one slot have the same high bits. The lock's first token is 0 to 3 before
-         * the high bits change, so its slot is soon used up. A used-up slot belongs to no lock
-         * until the region is replaced. So at most SLOTS - LOCKS locks begin like that. */
+        /* All tokens of one slot have the same high bits. The first token of these locks is one of
+         * the last four with its high bits, so the lock's slot is soon used up. A used-up slot
+         * belongs to no lock until the region is replaced. So at most SLOTS - LOCKS locks begin
+         * like that. */
         uint32_t before = sim_draw(4);
         bool high = i < SLOTS - LOCKS;
         reg.value.token_first = high ? 2 * MESSAGE_TOKEN_BLOCK - 1 - before : 1;

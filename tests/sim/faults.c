@@ -1,9 +1,9 @@
 /*
- * What a seed draws: the cell, the kinds of faults, and how often each happens. Also the faults
- * themselves. At the end of a run all faults heal.
+ * Draws from the seed: the cell, the kinds of faults, and how often each happens. This file also
+ * makes the faults. At the end of a run all faults heal.
  *
- * struct run can override the draws, so that a failing run can be made smaller. The other draws
- * stay the same.
+ * struct run can override some of the draws, so that a failing run can be made smaller. This does
+ * not change the other draws.
  */
 #include <stddef.h>
 #include <stdlib.h>
@@ -13,8 +13,8 @@
 #include "shim_plan.h"
 #include "sim.h"
 
-/* The name and the setting of a fault. The setting is a chance, or a behaviour that is on or
- * off. */
+/* A fault's name, and the place of its setting in struct faults. The setting is a chance, or a
+ * flag: on or off. */
 struct fault {
     const char *name;
     size_t offset;
@@ -48,7 +48,7 @@ const char *fault_name(uint32_t index)
     return index < FAULTS ? table[index].name : NULL;
 }
 
-/* Turns a fault off, or makes it frequent. */
+/* Turns a fault off or on; `on` makes a fault with a chance frequent. */
 static void overrule(struct faults *faults, const struct fault *fault, bool on)
 {
     /* these values are high, because most requests for a change are refused */
@@ -300,8 +300,8 @@ static void inject_agents(const struct faults *faults)
 }
 
 /* Simulates a host that lacks processor time: stops the agent for rests_ns, again and again, and
- * lets it run for runs_ns in between. Each agent has the same two times in the whole run, and they
- * differ from those of other agents. */
+ * lets it run for runs_ns in between. The two times are drawn for each agent, and stay the same in
+ * the whole run. */
 static int64_t starve(struct sim_agent *agent)
 {
     uint32_t what = AGENTS + 1 + agent->index;
@@ -408,8 +408,8 @@ static bool found_out(const struct sim_agent *agent, const struct disk *copy)
            (copy == NULL || are_knowing(voters_numbered(copy->voters.number), agent, copy, true));
 }
 
-/* Keeps a copy of a disk. Later it replaces the disk by that copy, but only if the cell would
- * notice the old copy. */
+/* Keeps a copy of a disk, and later replaces the disk by the copy, but only if other voters would
+ * notice that the copy is old. */
 static void inject_copies(const struct faults *faults, struct sim_agent *agent)
 {
     bool same = agent->copied && memcmp(agent->copy->store_id, agent->disk.store_id,
@@ -456,8 +456,8 @@ static void inject_disks(const struct faults *faults)
         return;
     }
     inject_copies(faults, agent);
-    /* Kills the agent in some of its starts. The commits of these starts must not make an old copy
-     * look as new as the lost store. */
+    /* Kills the agent in some of its starts with an old copy. The commits of these starts must not
+     * make an old copy look as new as the lost store. */
     if (agent->starts_again > 0 && agent->up && sim_draw(8) == 0) {
         agent->starts_again--;
         agent_crash(agent, sim_draw(20) * SIM_MS);
@@ -472,8 +472,9 @@ static void inject_disks(const struct faults *faults)
     }
 }
 
-/* For some seconds all processes close everything and rest. So all names are deleted, and used
- * again later. If all agents end in that time, only the disks have the names. */
+/* For some seconds all processes close their handles and rest. So all names are deleted, and used
+ * again later. Sometimes all agents are killed in the last second: then only the disks still tell
+ * which tokens were used. */
 static void inject_rest(const struct faults *faults)
 {
     if (!faults->rest) {
@@ -556,8 +557,8 @@ void faults_heal(void)
     recovery_heal();
     world.healing = true;
     world.healed_ns = sim_now();
-    /* No rolling restart in a cell whose tokens are soon used up: a host whose slot is used up
-     * gives the grant back and requests it anew, which changes the order. */
+    /* No rolling restart in a cell whose tokens are soon used up: a host gives a lock's grant back
+     * if its slot is used up, and requests the lock anew, which changes the order. */
     world.rolling = world.faults.rolling && !world.faults.high_tokens;
     world.orderly = world.faults.orderly;
     world.faults = (struct faults){.delay_ns_max = delay_ns};

@@ -5,7 +5,7 @@
  * _longjmp(), because they make no system call. swapcontext() makes two, for the signal mask, and
  * makes AddressSanitizer clear a whole stack each time.
  */
-#undef _FORTIFY_SOURCE /* with it, longjmp() takes a jump to another stack for an error */
+#undef _FORTIFY_SOURCE /* otherwise longjmp() may report a jump to another stack as an error */
 #include "fiber.h"
 
 #include <stdlib.h>
@@ -131,8 +131,8 @@ void fiber_start(struct fiber *fiber, void (*run)(void *arg), void *arg)
         HF_CHECK(fiber->stack != NULL);
     }
 #ifdef WITH_ASAN
-    __asan_unpoison_memory_region(fiber->stack, FIBER_STACK); /* the fiber that last had this
-                                                               * stack was killed in the middle
+    __asan_unpoison_memory_region(fiber->stack, FIBER_STACK); /* the fiber that last had this stack
+                                                               * may have been killed in the middle
                                                                * of a call */
 #endif
     HF_CHECK(getcontext(&fiber->context) == 0);

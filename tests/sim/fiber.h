@@ -36,7 +36,7 @@ struct fiber {
     bool told;    /* fiber_tell() was called since the fiber last waited */
     int64_t resumes_ns;
     int64_t wake_ns;
-    int64_t asleep_ns; /* the time at which it fell asleep */
+    int64_t asleep_ns; /* the time at which the fiber fell asleep */
     const void *futex;
     void (*run)(void *arg);
     void *arg;
@@ -58,7 +58,7 @@ void fiber_kill(struct fiber *fiber);
 void fiber_free(struct fiber *fiber);
 struct fiber *fiber_current(void);
 
-/* calls of the current fiber */
+/* The current fiber makes these calls. */
 void sim_point(void);
 void fiber_wait(int64_t until_ns);
 void fiber_sleep_ns(int64_t duration_ns);
@@ -66,7 +66,8 @@ void fiber_futex_sleep(_Atomic uint32_t *word, uint32_t expected, int64_t timeou
 /* Ends the current fiber for good. */
 __attribute__((noreturn)) void fiber_exit(void);
 
-/* Ends the fiber's present wait. If it does not wait now, its next wait ends at once. */
+/* Ends the fiber's present wait. If the fiber is ready to run, its next wait ends at once. A fiber
+ * that sleeps on a futex sleeps on. */
 void fiber_tell(struct fiber *fiber);
 /* Ends the fiber's present wait by at_ns at the latest. */
 void fiber_wake_by(struct fiber *fiber, int64_t at_ns);
@@ -76,8 +77,8 @@ void fiber_futex_wake(struct fiber *const *all, uint32_t count, const _Atomic ui
                       int sleepers);
 void fiber_stop(struct fiber *fiber, int64_t duration_ns);
 
-/* Runs one of the fibers for a while. If no fiber can run before limit_ns, sets the time to
- * limit_ns and returns false. */
+/* Runs one of the fibers for a while. If none can run now, advances the time until one can. If none
+ * can run before limit_ns, sets the time to limit_ns and returns false. */
 bool fibers_step(struct fiber *const *all, uint32_t count, int64_t limit_ns);
 /* Returns whether any fiber can run now. */
 bool fibers_runnable(struct fiber *const *all, uint32_t count);

@@ -1,6 +1,6 @@
 /*
- * What a host keeps when its agent ends: the regions, the records of clients, and the lease file. A
- * reboot deletes all of them. This file also carries out the host core's actions on them.
+ * A host keeps three things when its agent ends: the regions, the records of clients, and the lease
+ * file. A reboot deletes all of them. This file also carries out the host core's actions on them.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -9,8 +9,8 @@
 #include "proto/check.h"
 #include "sim.h"
 
-/* A user may have half of the clients. All processes belong to one user, and may all be on one
- * host. */
+/* CLIENTS: a user may have only half of the clients, and all processes belong to one user and may
+ * be on one host. */
 enum { CLIENTS = 2 * PROCESSES, SIM_HANDLES = 128, WATCHES = 8, REQUESTS = 16 };
 
 /* ---- the kernel for the processes of a host ---- */
@@ -122,8 +122,8 @@ static void reply(struct sim_agent *agent, const struct host_action *action,
     fiber_tell(&process->fiber);
 }
 
-/* Deletes a client's record and breaks its connection. Another client may soon get the id, and late
- * packets on the old connection must not count as that client's. */
+/* Deletes a client's record and breaks its connection. Another client may soon get the id. Late
+ * packets on the old connection must not count as packets of the new client. */
 static void forget(struct sim_agent *agent, uint32_t client)
 {
     struct client_record *record = record_of(agent, client);
@@ -347,7 +347,7 @@ static void load_survivor(struct sim_agent *agent, struct client_record *record)
     bool lives = record->process < PROCESSES && world.processes[record->process].alive &&
                  world.processes[record->process].generation == record->generation;
     if (!lives && broken != BREAK_DEAD_HOLDERS) {
-        record->used = false; /* with its record gone, the ids belong to no client */
+        record->used = false; /* without the record, its ids belong to no client */
     }
     for (uint32_t k = 0; record->used && k < record->id_count; k++) {
         if (!host_load_survivor(agent->host, record->client, record->ids[k], record->nonce,
@@ -374,7 +374,7 @@ void host_load(struct sim_agent *agent)
     }
     const char *error = host_check_region(agent->host, 0);
     if (error != NULL &&
-        agent->spoilt) { /* the agent cannot adopt the spoilt region, and must start without it */
+        agent->spoilt) { /* the agent cannot adopt the spoilt region, and starts again without it */
         agent_crash(agent, 0);
         fiber_exit();
     }

@@ -4,17 +4,19 @@
  * one by one. Every agent is restarted, one after another. At some time the holder releases the
  * lock, and it goes from waiter to waiter.
  *
- * The turns go by host: the host that came first is next. A host's turn ends when another host gets
- * the lock. After that the host counts as having come when its last process released the lock, or
- * when the first of its present waiters came, if that is later. All clocks have the same rate now.
- * (order.c covers different rates and their effect on the times in messages.) No agent is starved,
- * because otherwise the time at which an agent reads a message would decide which host came first.
+ * The hosts have turns: the host that came first is next. A host's turn ends when another host gets
+ * the lock. From then on, the time at which the host came is the time at which one of its processes
+ * last got or released the lock, or at which the first of its present waiters came, if that is
+ * later. All clocks have the same rate now. (order.c covers different rates and their effect on the
+ * times in messages.) No agent is starved, because otherwise the time at which an agent reads a
+ * message would decide which host came first.
  *
- * If agents end on SIGTERM, no waiter is passed over. If they are killed, a host may be passed over
- * only if three things are true. The host's agent is away while the next owner is chosen. The lock
- * has another coordinator than when that agent ended. The new coordinator has never received the
- * host's request. A host that comes back has its old place. A chosen grant stays chosen, however
- * late its message arrives.
+ * If agents end on SIGTERM, no host is passed over that came before its agent ended. If agents are
+ * killed, a host may be passed over only if three things are true. The host's agent is away, or has
+ * just come back, while the next owner is chosen. The lock has another coordinator than when that
+ * agent ended. The new coordinator has never received the host's request (the check cannot see
+ * this). A host that comes back has its old place. A chosen grant stays chosen, however late its
+ * message arrives.
  */
 #include <string.h>
 
@@ -85,7 +87,7 @@ static uint64_t reign_of(void)
     return highest;
 }
 
-/* Returns whether the coordinator could not know at then_ns that the host waits. */
+/* Returns whether the coordinator may not have known at then_ns that the host waits. */
 static bool is_unknown(uint32_t host, int64_t then_ns)
 {
     bool away = hosts[host].gone_ns <= then_ns &&

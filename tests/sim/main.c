@@ -51,7 +51,7 @@ void hfi_check_failed(const char *what, const char *file, int line)
 
 /* ---- one run ---- */
 
-/* Writes each change of a lock word into the story. */
+/* Writes each change of a lock word into the story (sim_tell()). */
 static void tell_words(void)
 {
     static uint64_t before[AGENTS][SLOTS];

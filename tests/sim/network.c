@@ -6,10 +6,10 @@
  * proto/ encodes and decodes each message, as in agent/peers/peers.c. The decoded message must
  * equal the sent one in every field. A packet has one message, or one part of gossip.
  *
- * Each agent dials each agent that it sends to. It is notified when its connection is up, and when
- * it has broken. The end of a process breaks its connections at once. Peers notice the end of a
- * whole host when the host is back. During a cut an agent notices nothing, except sometimes by a
- * time-out.
+ * Each agent dials each agent that it sends to. The dialling agent is notified when the connection
+ * is up, and when the connection has broken. The end of an agent's process breaks its connections
+ * at once. Peers notice the end of a whole host when the host is back. During a cut an agent
+ * notices nothing, except sometimes by a time-out.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -198,8 +198,8 @@ static void forget_newer(struct message *message, uint32_t version)
     }
 }
 
-/* Writes the packet's header. It names the agent that sends the packet, even if that agent only
- * passes on another agent's message. */
+/* Writes the packet's header. The header names the agent that sends the packet, even if that agent
+ * only passes on another agent's message. */
 static void begin_packet(struct wire_writer *writer, uint32_t from, uint32_t to,
                          const struct message *message)
 {
@@ -395,7 +395,8 @@ static void cut_one(uint32_t from, uint32_t to, int64_t for_ns, bool held)
     }
 }
 
-/* Returns whether `side` puts two agents on different sides. */
+/* Returns whether the agents a and b are on different sides. `side` has the bits of the agents on
+ * one side. */
 static bool apart(uint64_t side, uint32_t a, uint32_t b)
 {
     return ((side >> a ^ side >> b) & 1) != 0;
@@ -413,9 +414,9 @@ void net_cut(void)
     uint64_t side = UINT64_C(1) << sim_draw(world.agent_count); /* cuts one agent off */
     uint32_t only = AGENTS; /* only this agent's links are cut; AGENTS: no such limit */
     if (sim_draw(3) == 0) {
-        side = sim_random(); /* splits the cell into two random halves */
+        side = sim_random(); /* splits the cell into two random parts */
     } else if (sim_draw(2) == 0) {
-        only = sim_draw(world.agent_count); /* cuts only the link to one other agent */
+        only = sim_draw(world.agent_count); /* cuts that one agent off from this agent only */
     }
     for (uint32_t a = 0; a < world.agent_count; a++) {
         for (uint32_t b = 0; b < world.agent_count; b++) {

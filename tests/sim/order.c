@@ -54,7 +54,7 @@ struct asked {
     int64_t born_ns;    /* when the host first asked; all times in this struct are true times */
     int64_t killed_ns;  /* when the coordinator whose queue alone had the request was killed; 0:
                          * never */
-    int64_t back_ns;    /* when the request was in a coordinator's queue again; INT64_MAX: not
+    int64_t back_ns;    /* when the request came into a coordinator's queue again; INT64_MAX: not
                          * yet */
     int64_t chosen_ns;  /* when the coordinator began the round that granted the request */
     int64_t granted_ns; /* when the request was granted; 0: not yet */
@@ -218,8 +218,8 @@ static const struct queued *queued_find(const struct quorum *quorum,
  *
  * A voter that does not coordinate the partition refuses the request or passes it on. A voter that
  * still prepares the partition queues the request, but can grant nothing. So only the queue of a
- * voter that has prepared the partition counts. check_queue() checks its grants. A request that is
- * granted at once is in no queue, and is not checked.
+ * voter that has prepared the partition counts. check_queue() checks the grants from that queue. A
+ * request that is granted at once is in no queue, and is not checked.
  */
 static void note_back(const struct quorum *quorum, const struct message_acquire *acquire,
                       struct asked *asked)
@@ -362,7 +362,8 @@ void answered_keep(struct quorum *quorum, const struct queued_request *request,
 
 /* ---- on a host ---- */
 
-/* Returns whether the handle has slept in the slot's queue since a time before before_ns. */
+/* Returns whether the handle waits for the taker's slot, to take the lock exclusively, and has
+ * slept since a time before before_ns. */
 static bool waits_there(const struct sim_process *process, const struct sim_handle *handle,
                         const struct sim_handle *taker, int64_t before_ns)
 {
@@ -378,8 +379,8 @@ static bool waits_there(const struct sim_process *process, const struct sim_hand
 }
 
 /* Returns the time from which the taker's place in the queue counts. The old place counts if the
- * taker left it after the last holder began its release or died, because the next holder was chosen
- * after that. */
+ * taker left it after a process of the host last took the lock or began to release it, because the
+ * next holder was chosen after that. */
 static int64_t taken_since(const struct sim_process *taker, const struct sim_handle *taken)
 {
     int64_t last_ns = notes.held_ns[taker->agent->index][taken->slot];
@@ -401,8 +402,9 @@ static void check_local(const struct sim_process *taker, const struct sim_handle
     }
 }
 
-/* Counts the hand-overs of one grant after a recall, as long as the agent's process is the same.
- * Administrators' recalls are left out, because each of them allows HANDOVERS_MAX hand-overs. */
+/* Counts the hand-overs of one grant after a recall, as long as the agent's process is the same. A
+ * run with administrators' recalls is not checked, because each of them allows HANDOVERS_MAX
+ * hand-overs. */
 static void count_handed(const struct sim_agent *agent, const struct sim_handle *taken)
 {
     const struct hfi_region *region = &agent->regions[taken->region].region;

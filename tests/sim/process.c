@@ -62,8 +62,8 @@ static bool say(struct sim_process *process, struct hfi_frame *frame)
     return true;
 }
 
-/* Sends a request and waits for its answer. The texts in *answer must not be read, because they are
- * in a packet that is gone. Returns false if the connection broke. */
+/* Sends a request and waits for its answer. The texts in *answer must not be read, because they
+ * point into a packet that no longer exists. Returns false if the connection broke. */
 static bool ask(struct sim_process *process, struct hfi_frame *frame, struct hfi_frame *answer)
 {
     struct packet packet;
@@ -179,8 +179,8 @@ static void handle_forget(struct sim_handle *handle)
     handle->ticket = 0;
 }
 
-/* Makes sure that the process is connected and that its handles are open. If it does not succeed,
- * it sleeps and returns false. */
+/* Makes sure that the process is connected and that its handles are open. Returns false if this did
+ * not succeed; the call may have slept then. */
 static bool connect_agent(struct sim_process *process)
 {
     struct connection *connection = &process->connection;
@@ -271,7 +271,8 @@ static void took(struct sim_process *process, struct sim_handle *handle)
              process->index, handle->lock, handle->held.cell ? "shared" : "exclusively",
              handle->slot, (int)handle->seat, handle->holder, (int)(handle->limit_ns / SIM_MS),
              (unsigned long long)handle->held.token, handle->holds ? "" : " (over already)");
-    if (!handle->holds) { /* the process looks at the remaining time, like a real caller */
+    if (!handle->holds) { /* the hold is already over: the process sees this by the remaining time,
+                           * like a real caller */
         struct hfi_actor actor = actor_of(process, handle);
         if (handle->held.cell) {
             (void)hfi_release_shared(&actor, handle->slot, handle->seat, handle->held.cell);
@@ -325,7 +326,7 @@ static void wait_for(struct sim_process *process, struct sim_handle *handle, boo
     if (others || (world.faults.timeouts && sim_draw(2) == 0)) { /* the deadline ends a deadlock */
         patience.deadline_ns = now_of(process) + sim_draw(60) * SIM_MS + sim_draw(1000000);
     }
-    for (;;) { /* the loop ends when the process gives up, at the latest when all faults heal */
+    for (;;) { /* the loop ends when the process gets the lock or gives up */
         if (!have_seat(process, handle, shared)) {
             return;
         }
@@ -353,8 +354,9 @@ static void wait_for(struct sim_process *process, struct sim_handle *handle, boo
     }
 }
 
-/* Returns whether a try must wait for its host's grant, as the library does: the lock is not
- * granted to this host, and no process here holds it. */
+/* Returns whether a try must wait for its host's grant, as a try of the library does: the host has
+ * no grant for that mode or must give its grant back, and the lock is neither held here nor
+ * closed. */
 static bool grant_is_missing(const struct sim_process *process, const struct sim_handle *handle,
                              bool shared)
 {

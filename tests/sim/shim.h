@@ -1,8 +1,8 @@
 /*
- * Included before the code of the lock word and of the host core when it is built for the
- * simulator. Each seq_cst atomic operation first lets the scheduler switch to another fiber. So
- * every interleaving of these steps can happen, drawn from the seed. Before an operation with an
- * explicit memory order no switch happens.
+ * This header is included before the code of the lock word and of the host core when that code is
+ * built for the simulator. Each seq_cst atomic operation first lets the scheduler switch to another
+ * fiber. So every interleaving of these operations can happen; the seed draws it. Before an
+ * operation with an explicit memory order no switch happens.
  */
 #ifndef SIM_SHIM_H
 #define SIM_SHIM_H

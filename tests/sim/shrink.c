@@ -1,6 +1,7 @@
 /*
- * Makes a failing run smaller. It plays variants of the run in child processes, because a failure
- * ends its process. It keeps each variant that still fails, until nothing more can be left out.
+ * Makes a failing run smaller. This file plays variants of the run in child processes, because a
+ * failure ends the process. It goes on from each variant that still fails, until nothing more can
+ * be left out.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -84,7 +85,8 @@ static bool keep_if_fails(struct run *run, struct run variant, uint64_t (*play)(
     return true;
 }
 
-/* Finds the smallest number of turns with which the run still fails. */
+/* Lowers the number of turns, by smaller and smaller steps, as long as the run still fails. Returns
+ * whether it found a lower number. */
 static bool fewer_steps(struct run *run, uint64_t (*play)(struct run run))
 {
     bool any = false;
@@ -127,7 +129,7 @@ int shrink(struct run run, uint64_t (*play)(struct run run))
         printf("this run does not fail\n");
         return 0;
     }
-    (void)play; /* makes the draws of the seed, but plays nothing */
+    (void)play; /* from here on: makes the draws of the seed, but plays nothing */
     world.run = run;
     fibers_reset(run.seed, 1, 2);
     faults_draw_cell();

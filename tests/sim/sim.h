@@ -127,9 +127,9 @@ struct packets {
 
 struct connection {
     uint32_t number; /* 0: no connection */
-    bool broken;     /* either end has broken it */
+    bool broken;     /* either end has broken the connection */
     bool welcomed;   /* the agent has sent WELCOME */
-    bool told;       /* the agent was notified that it is broken */
+    bool told;       /* the agent was notified that the connection is broken */
     uint32_t client;
     struct packets to_agent;
     struct packets to_client;
@@ -304,8 +304,8 @@ struct sim_handle {
     uint32_t delay_ms;
     uint64_t ticket;
     int64_t takes_ns; /* when the present take began; 0: the process does not take the lock */
-    int64_t left_ns;  /* when the process left its previous place in the queue, which it had since
-                       * left_takes_ns */
+    int64_t left_ns;  /* when the process left its previous place in the queue; it had that place
+                       * since left_takes_ns */
     int64_t left_takes_ns;
     uint64_t token_floor; /* the highest token of the holds that had begun before the present
                            * take */
@@ -313,7 +313,7 @@ struct sim_handle {
     bool holds;
     struct hfi_held held;
     uint32_t hold; /* the number of the hold's note in check.c */
-    bool served;   /* after healing: the handle has had its lock */
+    bool served;   /* after healing: the handle has held its lock once */
 };
 
 /* where a process is in the line (line.c) */
@@ -328,16 +328,17 @@ struct sim_process {
     bool hung_up; /* the process is to hang up at the next occasion */
     int64_t starts_ns;
     struct connection connection;
-    uint32_t client; /* its id from the agent; 0: none */
+    uint32_t client; /* the id that the agent gave the process; 0: none */
     uint64_t nonce;
     uint64_t last_request;
     int32_t refused;            /* the error of the last OPEN; 0: none */
-    enum hfi_frame_kind asking; /* the kind of the request whose answer it awaits; 0: none */
+    enum hfi_frame_kind asking; /* the kind of the request whose answer the process awaits; 0:
+                                 * none */
     _Atomic uint32_t cancel;
     struct sim_handle handles[HANDLES];
     struct hfi_kernel kernel;
     int32_t region_came; /* the region that came with the latest frame REGION */
-    bool done;           /* after healing: the process has had every lock */
+    bool done;           /* after healing: each handle of the process has held its lock once */
     enum line_place line;
     int64_t joins_ns; /* when the process comes for the line */
 };
@@ -371,7 +372,7 @@ struct sim_world {
 
 extern struct sim_world world;
 
-/* Runs one turn of the scheduler: one of the fibers, and the network. */
+/* Makes one turn of the scheduler: runs one of the fibers, and the network. */
 void sim_turn(void);
 /* Writes a line into the story, which --verbose prints. */
 __attribute__((format(printf, 1, 2))) void sim_tell(const char *format, ...);
@@ -538,8 +539,8 @@ void host_load(struct sim_agent *agent);
 /* Carries out an action of the host core. */
 void host_act(struct sim_agent *agent, const struct host_action *action,
               const unsigned char *bytes);
-/* host_read_socket() gives the driver an event of a process's socket, host_look_for_dead() the
- * death of a process. They return false if there is none. */
+/* host_read_socket() gives the driver one event of a process's socket. host_look_for_dead() gives
+ * the driver the death of one process. Both return false if they have nothing to give. */
 bool host_read_socket(struct sim_agent *agent, struct sim_process *process);
 bool host_look_for_dead(struct sim_agent *agent);
 
@@ -561,12 +562,12 @@ void check_reset(void);
 uint32_t check_held(struct sim_process *process, struct sim_handle *handle);
 /* Notes the lowest token that the hold of a take may have. Must be called right before the take. */
 void check_takes(struct sim_handle *handle);
-/* Checks how long a try took that has ended without the lock. refused: the agent answered that
+/* Checks the duration of a try that has ended without the lock. refused: the agent answered that
  * another host uses the lock. */
 void check_tried(const struct sim_process *process, const struct sim_handle *handle,
                  int64_t began_ns, bool refused);
-/* Lets the process look whether it still holds, and notes the deadline that it sees. Returns
- * whether it still holds. */
+/* Lets the process look whether it still holds the lock, and notes the deadline that the process
+ * sees. Returns whether the process still holds the lock. */
 bool check_looked(struct sim_process *process, struct sim_handle *handle);
 /* Notes that the process is about to call release. */
 void check_releases(uint32_t hold);

@@ -2,7 +2,7 @@
  * A region that is spoilt while the agent runs, for example by a truncation. The fault may begin
  * between any two atomic steps of the agent. From then on the agent reads zeros, and processes
  * still read what they wrote. (In such a case agent/io/region/region.c maps zeros.) The agent
- * notices the fault when it checks the region (host_set_sound()), or in region_see().
+ * notices the fault when the host core checks the region (host_set_sound()), or in region_see().
  */
 #include <stdlib.h>
 

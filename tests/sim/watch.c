@@ -62,7 +62,7 @@ static struct {
     uint32_t proposal_count;
     struct answer answers[ANSWERS];
     uint32_t answer_count;
-    /* the last deadlines of each agent's last epochs */
+    /* each agent's last deadline, with its epoch */
     struct promised promised[AGENTS];
     /* the epoch of the survivor's last session before the recovery; 0: its store was never used */
     uint32_t recovered_epoch[AGENTS];
@@ -99,8 +99,8 @@ uint32_t partition_of(uint32_t lock)
     return names_partition(name, strlen(name));
 }
 
-/* Returns whether the disk has the value that it accepted at that order, or a newer one, or has
- * deleted it since. */
+/* Returns whether the disk has the value that its voter accepted at that order, or a newer value,
+ * or whether the name was deleted since. */
 static bool has_accepted(const struct disk *disk, uint32_t lock, struct message_order order)
 {
     const struct disk_register *row = &disk->registers[lock];
@@ -230,10 +230,10 @@ static void check_chosen(const struct sim_agent *from, const struct message_name
         has[voter] = !message_order_before(seen.durable[voter][lock], order);
         count += has[voter];
     }
-    /* The sender, or a voter that passes the answer on, may have learned of a number since the
-     * value was chosen. Until that number is complete, the value counts as chosen under the
-     * previous number. A voter that was left behind by a recovery may still report values that its
-     * old majority has chosen. */
+    /* Which majority counts? If the newest record of voters is not complete, a majority of the
+     * previous record counts as well: the value may have been chosen before the sender learned of
+     * the newer record. The records are those of the sender's generation of the cell: a voter that
+     * a recovery left behind may still report values that its old majority has chosen. */
     if (!is_majority_of(voters_of(from)->recoveries, has)) {
         sim_fail("voter %u answers with what %u agents have durably: lock %u, %llx.%llu",
                  from->index, count, lock, (unsigned long long)order.ballot,
@@ -241,7 +241,8 @@ static void check_chosen(const struct sim_agent *from, const struct message_name
     }
 }
 
-/* Returns whether a majority still has on disk that the agent's grant has the answer's version. */
+/* Returns whether the disks of a majority still have a grant of the answer's agent with the
+ * answer's version. */
 static bool is_in_force(const struct answer *answer, uint32_t lock)
 {
     const struct message_agent *agent = &world.agents[answer->agent].name;
@@ -328,7 +329,7 @@ static uint64_t digest_of(const struct message_value *value)
         value->epoch,          value->lock_delay_ms,    value->mode,        value->share_count};
     uint64_t digest = mix(UINT64_C(0xcbf29ce484222325), numbers, sizeof(numbers));
     digest = mix(digest, value->owner.text, sizeof(value->owner.text));
-    uint64_t shares = 0; /* a sum, because shares may come in any order */
+    uint64_t shares = 0; /* a sum of hashes, because shares may come in any order */
     for (uint32_t i = 0; i < value->share_count; i++) {
         const struct message_share *share = &value->shares[i];
         const uint64_t parts[] = {share->version.ballot, share->version.sequence, share->epoch};
@@ -368,8 +369,8 @@ void watch_promise(const struct sim_agent *agent, uint32_t epoch, int64_t deadli
     *at = (struct promised){epoch, agent->clock.boot, deadline_ns};
 }
 
-/* Checks that the deadlines of a session have passed if a majority has marked it. Must be called
- * when a mark has become durable. */
+/* Checks that the session's deadline has passed if a majority has marked the session. Must be
+ * called when a mark has become durable. */
 static void check_marks(const struct message_session *mark)
 {
     uint32_t agent = agent_of_name(&mark->agent);
@@ -487,8 +488,8 @@ static const char *kind_name(enum message_kind kind)
     return names[kind];
 }
 
-/* Finds the lock that a message is about, and the version or order that it names. *lock becomes
- * LOCKS if the message is about no lock. */
+/* Finds the lock that a message is about, and the version or order that the message names. *lock
+ * becomes LOCKS if the message is about no lock. */
 static void about(const struct message *message, uint32_t *lock, struct message_order *order)
 {
     static const struct message_order none = {0, 0};

@@ -282,8 +282,8 @@ START_TEST(remedies_lead_out)
 }
 END_TEST
 
-/* Without an agent, the doctor reports it, says how to start one, and still makes the checks that
- * need no agent. */
+/* If no agent runs, the doctor reports this, says how to start an agent, and still makes the checks
+ * that need no agent. */
 START_TEST(without_an_agent)
 {
     struct ran ran;

@@ -76,7 +76,7 @@ struct hf_client {
     const char *socket;
     pthread_mutex_t mutex;
     pthread_cond_t canceled;
-    pthread_cond_t moved; /* asked or released has changed */
+    pthread_cond_t moved; /* `asked` or `released` has changed */
     bool asked;           /* hf_why was called */
     bool released;        /* hf_release was called */
     int event_fd;
@@ -113,7 +113,7 @@ static int64_t number(const char *key)
     char buffer[256];
     const char *text = setting(key, buffer, sizeof(buffer));
 
-    if (text != NULL && text[0] == '@') { /* the time in that number of days */
+    if (text != NULL && text[0] == '@') { /* "@N": the time N days from now */
         return (int64_t)time(NULL) + 86400 * strtoll(text + 1, NULL, 10);
     }
     return text == NULL ? 0 : strtoll(text, NULL, 10);
@@ -228,7 +228,7 @@ void hf_close(hf_lock *lock)
     (void)lock;
 }
 
-/* Waits until the lock is cancelled or timeout_ns is over. */
+/* Waits until hf_cancel() is called for the lock, or timeout_ns is over. */
 static int block(hf_lock *lock, int64_t timeout_ns)
 {
     hf_client *client = lock->client;
@@ -461,7 +461,8 @@ const char *hf_strerror(int error)
     return text;
 }
 
-/* Not the text of a code, so that a test sees which of the two a command writes. */
+/* This text differs from every text of hf_strerror(). So a test sees which of the two functions a
+ * command prints. */
 const char *hf_error_text(const hf_client *client)
 {
     (void)client;

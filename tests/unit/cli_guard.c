@@ -15,7 +15,7 @@
 #include "../suite_main.h"
 #include "cli_run.h"
 
-/* CMD runs this line when it is ready to lose its hold. */
+/* CMD runs this line when CMD is ready to lose its hold. */
 #define READY "echo >&$HOLDFAST_PROGRESS_FD; "
 
 enum { GONE_GUARD_MS = 60000 };
@@ -242,8 +242,8 @@ START_TEST(test_stopped_guard_goes_on)
     read_numbers(&run, pids, 2);
     guard = guard_of(run.pid);
     kill(guard, SIGSTOP);
-    /* holdfast continues it. The stop begins a moment after the signal is no longer pending, so one
-     * look is not enough. */
+    /* holdfast continues the guard. A stop begins a moment after its signal is no longer pending,
+     * so one look is not enough. */
     for (int64_t start = run_now_ms(), looks = 0; looks < 10; run_sleep_ms(10)) {
         looks = is_stopped(guard) ? 0 : looks + 1;
         ck_assert_int_lt(run_now_ms() - start, GONE_GUARD_MS);

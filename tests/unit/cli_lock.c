@@ -220,8 +220,8 @@ START_TEST(test_signal_while_waiting)
 }
 END_TEST
 
-/* CMD runs this line when it is ready to lose its hold. If HOLDFAST_FAKE has the word `late`, the
- * lease begins when CMD runs this line. */
+/* CMD runs this line when CMD is ready to lose its hold. If HOLDFAST_FAKE has the word `late`, the
+ * lease begins at that moment. */
 #define READY "echo >&$HOLDFAST_PROGRESS_FD; "
 
 START_TEST(test_lease_end)
@@ -242,8 +242,7 @@ END_TEST
 
 static const char stubborn[] = "trap \"\" TERM; " READY "while :; do sleep 0.05; done";
 
-/* This time is shorter than a wait that must not happen, and far longer than a busy machine
- * needs. */
+/* A wait that must not happen takes longer than this time. A busy machine needs far less. */
 enum { SOON_MS = 30000 };
 
 /*

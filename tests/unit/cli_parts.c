@@ -269,7 +269,7 @@ START_TEST(test_table)
         {"x\u00A0\u3000y", 0, "x␣␣y  a\n"},
         {"abcdefgh", 5, "abcd…  a\n"},
         {"日本語", 5, "日本…  a\n"},
-        {"日本語", 4, "日…   a\n"}, /* the second one has no room */
+        {"日本語", 4, "日…   a\n"}, /* there is no room for the second character */
     };
     struct table table;
 

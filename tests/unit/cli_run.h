@@ -30,8 +30,8 @@ struct ran {
     char log[RUN_TEXT_SIZE];
 };
 
-/* How many descriptors the command inherits beside the standard ones. It inherits none of the
- * test's own. */
+/* How many descriptors the command inherits beside the standard ones. The command inherits no
+ * descriptor of the test itself. */
 extern unsigned run_inherited;
 
 /* Starts `holdfast WORDS`. `line` is split at spaces; a word 'in quotes' may have spaces. `fake` is

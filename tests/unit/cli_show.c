@@ -197,7 +197,7 @@ START_TEST(test_behind)
 }
 END_TEST
 
-/* Returns the first letters of the lines behind the titles. */
+/* Returns the first letter of each line after the line with the titles. */
 static const char *first_letters(const char *text)
 {
     static char letters[16];
@@ -260,7 +260,8 @@ static void run_on_terminal(unsigned short width, const char *words, char out[RU
         execl("/bin/sh", "sh", "-c", words, (char *)NULL);
         _exit(99);
     }
-    while (got > 0 && used < RUN_TEXT_SIZE - 1) { /* the end of the program ends this with EIO */
+    while (got > 0 && used < RUN_TEXT_SIZE - 1) { /* read() fails with EIO when the program has
+                                                   * ended */
         got = read(fd, out + used, RUN_TEXT_SIZE - 1 - used);
         used += got > 0 ? (size_t)got : 0;
     }

@@ -97,7 +97,7 @@ START_TEST(test_batch)
     ck_assert_int_ge(ran.took_ms, 400);
     run_command("", "top -b -n 2 -d 100ms", &ran);
     ck_assert_int_eq(ran.status, 0);
-    /* the token of the lock `a` has not moved, so its rate is known now */
+    /* the lock `a` has the same token in both readings, so its rate is known: 0 */
     ck_assert_ptr_nonnull(strstr(ran.out, "2 closed; - holds/s\n"));
     ck_assert_ptr_nonnull(strstr(ran.out, "2 closed; 0 holds/s\n"));
 }
@@ -140,12 +140,12 @@ struct on_terminal {
     size_t used;
     char *text;   /* all that the command has written */
     size_t drawn; /* await() looks at what was written from here on */
-    int last_row; /* set by await(): the lowest place to which the cursor was moved since then */
+    int last_row; /* set by await(): the lowest row to which the cursor was moved from there on */
     int last_column;
 };
 
-/* Starts the shell's script on a new terminal. It has the path of the command in $HOLDFAST. type:
- * $TERM; NULL: there is none. */
+/* Starts the shell's script on a new terminal. The script finds the path of the command in
+ * $HOLDFAST. type: $TERM; NULL: there is none. */
 static void start(struct on_terminal *on, const char *fake, const char *type, const char *script)
 {
     const struct winsize size = {.ws_row = ROWS, .ws_col = COLUMNS};
@@ -301,7 +301,8 @@ static const char *escape(struct shown *shown, const char *at)
     long second = 0;
 
     if (at[1] != '[') {
-        return at + (at[1] == '(' ? 3 : 2); /* a set of characters, or the keypad */
+        return at + (at[1] == '(' ? 3 : 2); /* selects a set of characters, or sets the keypad's
+                                             * mode */
     }
     if (at[2] == '?') {
         return at + 3 + strspn(at + 3, "0123456789;") + 1;
@@ -504,7 +505,7 @@ START_TEST(test_hangup)
 }
 END_TEST
 
-/* The same without the signal, as after nohup. */
+/* The command ends with its terminal even if it ignores SIGHUP, as after nohup. */
 START_TEST(test_hangup_without_signal)
 {
     struct on_terminal on;
@@ -626,7 +627,7 @@ static const struct {
                     "--batch"},
 };
 
-/* Returns a copy of the text without what is not a printable character. */
+/* Returns the text's printable characters, in a static buffer. */
 static const char *plain(const char *text)
 {
     static char copy[4096];

@@ -70,7 +70,8 @@ static struct top_reading *begin(int64_t at_ns)
     return reading;
 }
 
-/* A reading of one lock with a holder, compared with the one before, which it destroys. */
+/* Returns a reading of one lock, compared with the reading `before`, which is destroyed. Token 0:
+ * the lock has no holder. */
 static struct top_reading *next_of(struct top_reading *before, int64_t at_ns, const char *agent,
                                    uint64_t token, int64_t age_ns)
 {
@@ -107,7 +108,7 @@ START_TEST(test_rate)
     ck_assert_int_eq(reading->locks[0].holds_milli, 10000);
     reading = next_of(reading, 26 * second_ns, "a", 190, 0);
     ck_assert_int_eq(reading->locks[0].holds_milli, 0);
-    /* after half a minute without a holder nothing is known */
+    /* after half a minute without a holder the rate is unknown */
     reading = next_of(reading, 57 * second_ns, "a", 0, 0);
     ck_assert_int_eq(reading->locks[0].holds_milli, -1);
     top_reading_destroy(reading);
@@ -121,7 +122,7 @@ START_TEST(test_rate_of_old_reports)
 
     reading = next_of(reading, 12 * second_ns, "a", 300, second_ns / 2 + second_ns);
     ck_assert_int_eq(reading->locks[0].holds_milli, 200000);
-    /* the same report again, two seconds older: not a rate of 0 */
+    /* the same report again, two seconds older: the rate stays, and does not become 0 */
     reading = next_of(reading, 14 * second_ns, "a", 300, second_ns / 2 + 3 * second_ns);
     ck_assert_int_eq(reading->locks[0].holds_milli, 200000);
     top_reading_destroy(reading);
@@ -292,7 +293,7 @@ START_TEST(test_rows_and_orders)
         {TOP_LOCKS, TOP_BY_AGE, "rblo", "olbr"},
         {TOP_WAITS, TOP_BY_WAIT, "lbbo", "obbl"},
         {TOP_WAITS, TOP_BY_NAME, "bblo", "olbb"},
-        /* v1, v2, v3, obs-1, obs-2, stray */
+        /* the last letters of v1, v2, v3, obs-1, obs-2 and stray */
         {TOP_HOSTS, TOP_BY_NAME, "12312y", "y21321"},
         {TOP_HOSTS, TOP_BY_WAITERS, "1y2123", "3212y1"},
         {TOP_HOSTS, TOP_BY_AGE, "11y223", "322y11"},
@@ -362,7 +363,7 @@ END_TEST
 
 /* ---- who waits for whom ---- */
 
-/* Checks the last cell of the wait of process `pid`. */
+/* Checks the last column of the row about the wait of process `pid`. */
 static void check_next(const struct top_reading *reading, int64_t pid, const char *expected,
                        bool circle)
 {
@@ -559,7 +560,7 @@ START_TEST(test_frame)
 }
 END_TEST
 
-/* Whatever the size, no line is too many, and of the most important ones none is missing. */
+/* At every size, the screen has not too many lines, and has all of the most important ones. */
 START_TEST(test_frame_sizes)
 {
     struct top_reading *reading = sample();
@@ -583,7 +584,8 @@ START_TEST(test_frame_sizes)
                                                : ui.page);
             }
             for (int line = title; line >= 0 && line < (int)count_lines(); line++) {
-                ck_assert_uint_le(strcspn(line_at(line), "\n"), 75); /* some characters have 3 */
+                ck_assert_uint_le(strcspn(line_at(line), "\n"), 75); /* some characters have 3
+                                                                      * bytes */
             }
         }
     }
@@ -662,7 +664,7 @@ START_TEST(test_scrolling)
     ck_assert(begins(press(&news, &ui, 'R'), "lock-023"));
     ck_assert(begins(press(&news, &ui, TOP_KEY_HOME), "lock-099"));
     top_reading_destroy(reading);
-    /* there are fewer rows now than the first one that was shown */
+    /* the first row that was shown does not exist any more */
     reading = many_locks(5);
     news.reading = reading;
     ui.first = 76;
@@ -749,7 +751,8 @@ START_TEST(test_delay)
     ck_assert_int_eq(top_ui_key(&ui, '5'), TOP_DRAW);
     ck_assert_int_eq(top_ui_key(&ui, TOP_KEY_ESCAPE), TOP_DRAW);
     ck_assert_int_eq(ui.delay_ns, 300000000);
-    ck_assert_int_eq(top_ui_key(&ui, 'q'), TOP_QUIT); /* and no key is typed any more */
+    ck_assert_int_eq(top_ui_key(&ui, 'q'), TOP_QUIT); /* the input of a delay has ended, so `q` is a
+                                                       * command again */
     top_reading_destroy(reading);
 }
 END_TEST

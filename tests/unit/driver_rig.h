@@ -1,7 +1,7 @@
 /*
  * Runs the driver in a cell of three voters, a to c, and two observers, o and p. The test plays the
  * quorum core, the host core and the disk. The tests check which actions wait for the disk. `trace`
- * has one word for each thing that happens. The driver is that of the voter a or of the observer o.
+ * has one word for each event and action. The driver is that of the voter a or of the observer o.
  */
 #ifndef TESTS_UNIT_DRIVER_RIG_H
 #define TESTS_UNIT_DRIVER_RIG_H

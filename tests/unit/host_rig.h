@@ -1,7 +1,8 @@
 /*
  * A host core between a fake quorum and fake sockets, for the unit tests. The rig sorts the actions
- * of each step into lists. It answers requests to the quorum when the test says so. Clients change
- * the region with the real code of the lock word. Time stands still unless the test moves it.
+ * of each step into lists. The rig answers requests to the quorum when the test says so. Clients
+ * change the region with the real code of the lock word. Time stands still unless the test moves
+ * it.
  */
 #ifndef TESTS_UNIT_HOST_RIG_H
 #define TESTS_UNIT_HOST_RIG_H
@@ -95,7 +96,7 @@ void rig_ring(struct rig *rig);
 
 uint32_t rig_connect(struct rig *rig, uint8_t rights);
 void rig_hang_up(struct rig *rig, uint32_t client);
-/* Connects a client again whose earlier connection had that nonce. */
+/* Connects again a client that had that nonce in its earlier connection. */
 void rig_connect_again(struct rig *rig, uint32_t who, uint64_t nonce);
 void rig_die(struct rig *rig, uint32_t client);
 /* Notifies the core that the client's FORGET was carried out. */

@@ -31,8 +31,8 @@ enum agent_mood {
     /* sends a WELCOME with a clock that is wrong by clock_apart_ns, or by an hour if clock_apart_ns
      * is 0 */
     MOOD_CLOCK,
-    MOOD_FULL,       /* refuses each HELLO, as it has no room */
-    MOOD_DISK_FULL,  /* likewise, and says that its disk is full */
+    MOOD_FULL,       /* refuses each HELLO, because the agent has no room */
+    MOOD_DISK_FULL,  /* refuses each HELLO, because the agent's disk is full */
     MOOD_NO_REGION,  /* sends a REGION with descriptors of an empty file */
     MOOD_REFUSES,    /* refuses each OPEN with HF_EACCES */
     MOOD_IN_CIRCLES, /* answers LIST with pages that repeat and never end */
@@ -58,7 +58,7 @@ struct agent {
     int64_t ttl_ns;
     _Atomic uint32_t epoch;
     _Atomic bool renews;    /* the thread publishes the lease every few milliseconds */
-    _Atomic bool ungranted; /* opening a lock does not grant it */
+    _Atomic bool ungranted; /* opening a lock does not grant the lock to the agent's host */
     _Atomic int mood;
     _Atomic int session_state; /* the session's state in STATUS */
     _Atomic int backup;        /* the stage of a backup */
@@ -71,7 +71,7 @@ struct agent {
      * in this way; below 0: closed, but the hold is unknown; 0: not closed */
     _Atomic int closed;
     _Atomic int64_t clock_apart_ns;
-    _Atomic uint32_t requests; /* frames that came, with HELLO and CLOSE, but without rings */
+    _Atomic uint32_t requests; /* how many frames came, including HELLO and CLOSE, but not rings */
     _Atomic uint32_t closes;
     _Atomic uint32_t rings; /* rings that came */
     _Atomic uint32_t last_kind;

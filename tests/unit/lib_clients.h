@@ -73,8 +73,8 @@ static inline int64_t served_ns(void)
 
 /*
  * Repeats a call that did not reach its agent (HF_ENOAGENT), and returns the call's result. The
- * library stops trying after one second. The call is repeated only if a thread of this process had
- * no processor for a part of that time.
+ * library stops trying after one second. The call is repeated only if the threads of this process
+ * together had no processor for more than 100 ms of that time.
  */
 #define REACHED(call)                                                                              \
     ({                                                                                             \

@@ -14,8 +14,8 @@ foreach(part names message heap acceptor session quorum shares queue takeover ha
     set_tests_properties(${part} PROPERTIES LABELS "unit;asan")
 endforeach()
 
-# One of these tests starts at round numbers that no real cell reaches, the other at chosen rates of
-# a clock. So they look into a module's struct.
+# test_full sets sequence numbers that no real cell reaches, and test_pace reads and sets rates of a
+# clock. For this they need private headers, with the structs of modules.
 foreach(part full pace)
     target_include_directories(test_${part} PRIVATE ${PROJECT_SOURCE_DIR}/agent/core)
 endforeach()

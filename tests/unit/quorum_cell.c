@@ -76,7 +76,7 @@ static struct cell_packet *packet_put(struct cell *cell, uint32_t to)
     return packet;
 }
 
-/* Tells a node and each other node that the link between them broke, or works again. */
+/* Notifies the node, and each other node, that the link between the two broke, or works again. */
 static void links_change(struct cell *cell, uint32_t node)
 {
     for (uint32_t i = 0; i < cell->config.voter_count && !cell->silent; i++) {

@@ -53,7 +53,8 @@ struct cell_node {
 struct cell_packet {
     int64_t arrives_ns;
     uint32_t to;
-    /* no message, but a change of the link to `from`; the link's state is read at arrival */
+    /* the packet is no message, but tells of a change of the link to `from`; the link's state is
+     * read when the packet arrives */
     bool is_link;
     uint32_t from;
     struct message message;

@@ -11,7 +11,7 @@
 struct did {
     uint32_t promises, registers, sends;
     bool in_order;   /* every persisting action came before every message */
-    bool impossible; /* the acceptor reported an impossible number */
+    bool impossible; /* the acceptor reported that the message has an impossible number */
     struct message answer;
 };
 
@@ -265,7 +265,7 @@ START_TEST(an_impossible_ballot_is_not_promised)
     ck_assert_uint_eq(tell(cell, &message).sends, 0);
     /* the highest ballot that is allowed */
     ck_assert_uint_eq(prepare(cell, ROUNDS_FREE, NULL).promises, 1);
-    /* Impossible numbers of one sender are logged once. This hides no other sender. */
+    /* Impossible numbers of one sender are logged once. Those of other senders are still logged. */
     ck_assert(!prepare(cell, UINT32_MAX, NULL).impossible);
     for (int i = 0; i < 100; i++) { /* numbers of invented agents do not fill the log either */
         cell_header(cell, 2, MESSAGE_RENEW, &message);
@@ -279,8 +279,8 @@ START_TEST(an_impossible_ballot_is_not_promised)
     message.as.prepare.ballot = (uint64_t)UINT32_MAX << 16 | 3;
     message_partition_add(&message.as.prepare.partitions, 7);
     ck_assert(is_notified(tell(cell, &message)));
-    /* Several jumps do not add up: the bound is relative to the round that the voter knew when it
-     * started. */
+    /* A second jump does not start where the first one ended: the bound is relative to the round
+     * that the voter knew when it started. */
     ck_assert_uint_eq(prepare(cell, ROUNDS_FREE + 1000, NULL).promises, 0);
     cell_destroy(cell);
 }

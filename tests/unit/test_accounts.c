@@ -297,7 +297,7 @@ START_TEST(a_process_that_waits_for_the_agent_ends_with_it)
 END_TEST
 
 /* Answers that an agent refuses: the index of a name that does not exist (twice), a kind that is
- * neither user nor group, and the number of nobody. */
+ * neither user nor group, and a number that no user has. */
 static const uint32_t wrong_packets[][3] = {
     {3, 0, BOB}, {UINT32_MAX - 1, 0, BOB}, {0, 2, BOB}, {0, 0, UINT32_MAX}};
 
@@ -359,8 +359,8 @@ START_TEST(the_same_answer_twice_is_wrong)
 }
 END_TEST
 
-/* The wait is a quarter of the lease, and at most 2 s. So the lease (at least 300 ms) outlasts
- * it. */
+/* A start waits for a quarter of the lease, and at most 2 s. So the lease (at least 300 ms) lasts
+ * longer than the wait. */
 START_TEST(a_start_waits_for_a_part_of_the_lease)
 {
     ck_assert_int_eq(accounts_patience_ms(INT64_C(300000000)), 75);

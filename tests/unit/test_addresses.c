@@ -157,8 +157,8 @@ START_TEST(who_becomes_a_voter_leaves_nothing_behind)
 }
 END_TEST
 
-/* The agent's connection broke, and a liar announces another address for it, at which some process
- * answers. Messages go to that address until the old address answers again. */
+/* The agent's connection broke. A liar announces another address for the agent, and some process
+ * answers there. Messages go to that address until the old address answers again. */
 START_TEST(home_comes_back)
 {
     struct address_entry entry;
@@ -199,8 +199,8 @@ START_TEST(it_moves_when_home_has_gone)
 END_TEST
 
 /* While the agent is away, a liar announces addresses where no process answers, as fast as it can
- * send. These cost one link at a time, and then no link for a while. Meanwhile another host's
- * announcement is accepted. */
+ * send. These addresses cost one link at a time, and then no link for a while. Meanwhile another
+ * host's announcement is accepted. */
 START_TEST(lies_where_nobody_answers)
 {
     struct address_entry entry;

@@ -33,7 +33,7 @@ enum want { IDLE, ASKING, HOLDING, GIVING };
 struct lock_model {
     enum want want;
     uint64_t request_id;
-    struct message_order version; /* in the states HOLDING and GIVING */
+    struct message_order version; /* valid in the states HOLDING and GIVING */
     struct message_order retired; /* the host refuses grants at or below this version */
     uint64_t token_next, token_used;
     uint32_t to;

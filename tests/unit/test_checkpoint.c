@@ -20,7 +20,7 @@ static void make_cell(uint32_t voters, uint64_t seed)
     cell->config.limits.registers = 500;
 }
 
-/* Finds names of one partition, enough for a checkpoint. */
+/* Makes a cell, and finds enough names of one partition for a checkpoint. */
 static void setup(void)
 {
     uint32_t found = 0;
@@ -77,8 +77,8 @@ static uint64_t use(uint32_t node, const char *name, uint64_t id, uint64_t token
     return first;
 }
 
-/* Uses each name. All are held before the first is given back, so no checkpoint comes in
- * between. */
+/* Uses each name. All names are held before the first one is given back, so no checkpoint is made
+ * meanwhile. */
 static void use_all(uint64_t tokens)
 {
     struct message_order versions[NAMES_USED];
@@ -124,7 +124,8 @@ START_TEST(idle_names_go_and_their_tokens_do_not_come_again)
         ck_assert_uint_lt(rows(node), NAMES_USED);
         ck_assert_uint_eq(floor_at(node), 5);
     }
-    /* A deleted name, and a name that never existed, start above the floor. */
+    /* The tokens of a deleted name, and of a name that never existed, start above the partition's
+     * floor. */
     ck_assert_uint_gt(use(coordinator(), names_used[0], 5000, 1), 5);
     char fresh[] = "jobs/4711";
     uint32_t partition = names_partition(fresh, strlen(fresh));
@@ -264,7 +265,7 @@ START_TEST(one_voter_deletes_too)
 }
 END_TEST
 
-/* A voter follows a deletion only if it has all names in use. */
+/* A voter follows a deletion only if that voter has all names that are in use. */
 START_TEST(voter_that_lacks_what_is_held_does_not_follow)
 {
     settle();

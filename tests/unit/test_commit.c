@@ -32,7 +32,8 @@ struct batch {
 /*
  * The loop does what it reads in `orders`. 'w': writes `stuck`, and is replaced meanwhile. 'f':
  * finishes the batch on which the other thread is stuck. 'b': has the other thread write `next`.
- * 'i': asks for a checkpoint. 's': sends a signal to the process, and waits for it. 'e': ends.
+ * 'i': asks for a checkpoint. 's': sends a signal to the process, and waits until a thread has
+ * handled it. 'e': ends.
  *
  * In `news` the loop reports each order that it has done. It reports 'm' when it begins on the
  * test's thread, 'o' when it begins on the other thread, and 'r' when it was replaced.
@@ -285,8 +286,8 @@ static void tell_loop(const char *what)
     ck_assert_int_eq(write(orders[1], what, size), size);
 }
 
-/* Reads the loop's reports, which must be those in arg. At a '+' it opens the gate; at a '.' it
- * waits for LEISURE_US. */
+/* Reads the loop's reports, which must be those in arg. At a '+' this thread opens the gate; at a
+ * '.' it waits for LEISURE_US. */
 static void *follow(void *arg)
 {
     for (const char *at = arg; *at != '\0'; at++) {
@@ -314,7 +315,8 @@ static void get_stuck(const char *what, char *says)
     pthread_join(helper, NULL);
 }
 
-/* Writes the batch on this thread. If the disk stands still meanwhile, takes the loop back. */
+/* Writes the batch on this thread. If the disk stands still meanwhile, the other thread gets the
+ * loop, and this call has that thread end the loop. */
 static void write_here(const struct batch *batch)
 {
     if (write_soon(batch) == COMMITTER_REPLACED) {
@@ -457,7 +459,8 @@ START_TEST(a_loop_that_stands_still_is_gone_on_with)
 }
 END_TEST
 
-/* A signal must not wait for a disk that stands still: a thread that is not stuck handles it. */
+/* A signal must not wait for a disk that stands still: a thread that is not stuck handles the
+ * signal. */
 START_TEST(a_signal_comes_while_the_other_thread_is_stuck)
 {
     static char says[] = "os+f";
@@ -472,7 +475,7 @@ START_TEST(each_thread_takes_the_loop_from_the_other)
      * stuck, and this thread continues the loop and ends it. */
     static char says[] = "o+fm+r";
     get_stuck("fwe", says);
-    ck_assert(is_notified()); /* the batch in which the other thread was stuck */
+    ck_assert(is_notified()); /* the batch in which the other thread was stuck is done */
 }
 END_TEST
 

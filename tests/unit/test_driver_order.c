@@ -21,7 +21,7 @@ START_TEST(a_proposal_goes_out_while_the_own_disk_is_written)
     ck_assert_str_eq(trace, "b:accept c:accept flush");
     receive(MESSAGE_ACCEPTED, 1); /* the core gets another voter's vote at once */
     ck_assert_str_eq(trace, "b:accept c:accept flush own:accepted");
-    land(NULL); /* the core gets the own vote when it is durable */
+    land(NULL); /* the core gets this agent's own vote when that vote is durable */
     ck_assert_str_eq(trace, "b:accept c:accept flush own:accepted durable own:accepted");
 }
 END_TEST
@@ -465,7 +465,8 @@ static void b_is(bool up, bool refused)
 }
 
 /* A voter that answers without a vote is not shown as up, whatever it acknowledged before. A voter
- * that has reported that it votes is not shown as down before its first vote. */
+ * that has reported that it votes is shown as one that may not vote, not as down, until its first
+ * vote. */
 START_TEST(who_starts_over_is_shown_as_one_that_may_not_vote)
 {
     driver_link(driver, &names[1], true);
@@ -521,8 +522,8 @@ static void answer_renewal(unsigned voter, bool extended)
     driver_received(driver, &message);
 }
 
-/* Another thread keeps the session. Of the messages that arrive, this thread takes only renewals
- * and their answers. */
+/* While the host core is held up, another thread (the keeper) renews the session. Of the messages
+ * that arrive, the keeper takes only renewals and their answers. */
 START_TEST(while_the_host_core_is_held_up_renewals_go_on)
 {
     struct message_agent *b = &names[1];

@@ -254,7 +254,7 @@ static size_t array_head_size(unsigned char lead)
     return lead == 0xdc ? 3 : 1;
 }
 
-/* Finds the element of the packet that the path of indexes leads to. */
+/* Finds the element of the packet to which the path of indexes leads. */
 static void find_element(size_t size, const int *path, size_t *start, size_t *end)
 {
     msgpack_unpacked unpacked;
@@ -494,7 +494,7 @@ static const struct wrong wrongs[] = {
      "characters"},
 };
 
-/* Writes the small frame of that kind, or the full page for LISTED. */
+/* Writes the small frame of that kind; for LISTED and BROKEN, a page. */
 static size_t small_packet(enum hfi_frame_kind kind)
 {
     for (size_t i = 0; i < SAMPLE_KINDS; i++) {

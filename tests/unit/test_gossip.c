@@ -1,6 +1,6 @@
 /*
- * Gossip in whole cells, in virtual time: a hundred and three agents on a network that delays and
- * loses packets. The tests check the promises of core/gossip.h by counting.
+ * Gossip in whole cells, in virtual time: up to 143 agents on a network that delays and loses
+ * packets. The tests check the promises of core/gossip.h by counting.
  */
 #include <check.h>
 #include <stdio.h>
@@ -486,7 +486,7 @@ START_TEST(test_halves_meet_again)
 END_TEST
 
 /* An agent that restarts publishes everything anew. The items of its earlier process disappear,
- * although its epoch is the same, so that its first choice of an incarnation is the same, too. */
+ * even though the epoch, and with it the first choice of an incarnation, is the same. */
 START_TEST(test_restart_same_epoch)
 {
     for (uint32_t round = 0; round < 6; round++) {
@@ -549,8 +549,8 @@ START_TEST(test_the_dead_are_not_shown)
 }
 END_TEST
 
-/* The age of an idle agent's entries is the time since its last packet, which is never more than
- * some seconds. */
+/* The age of an idle agent's entries is the time since that agent's last packet. It is never more
+ * than some seconds. */
 START_TEST(test_ages)
 {
     struct gossip_view view;
@@ -577,8 +577,8 @@ START_TEST(test_ages)
 }
 END_TEST
 
-/* A full table drops other agents' tombstones first, then other agents' items. It keeps its own
- * items. */
+/* A full table drops other agents' tombstones first, then other agents' items. The agent's own
+ * items stay. */
 START_TEST(test_full)
 {
     char name[32];

@@ -52,7 +52,7 @@ static uint32_t waiting_at(const struct cell *cell, uint32_t node)
     return survey.requests;
 }
 
-/* The host of `holder` has "a". Other hosts wait for it, first the host of `owner`. */
+/* The host of `holder` has "a". Other hosts wait for "a", first the host of `owner`. */
 struct scene {
     struct cell *cell;
     uint32_t owner;  /* the coordinator of "a" */
@@ -228,8 +228,8 @@ START_TEST(a_lapsed_session_is_not_handed_on)
 }
 END_TEST
 
-/* No voter takes over: in the end the requests are refused, and the resigning voter waits no longer
- * than its limit. */
+/* No voter takes over: the resigning voter keeps the requests for KEPT_MS, and then refuses
+ * them. */
 START_TEST(nobody_takes_over)
 {
     struct scene scene = set_scene(3);

@@ -133,7 +133,8 @@ START_TEST(holds_of_two_locks_may_overlap)
 }
 END_TEST
 
-/* A reader called acquire after another reader's acquire had returned, and got a lower token. */
+/* A reader called acquire after another reader's acquire had returned, and got a lower token than
+ * that reader. */
 START_TEST(a_readers_token_goes_back)
 {
     log_hold(50, 90, 9, HISTORY_EXCLUSIVE, 4);

@@ -313,7 +313,7 @@ START_TEST(no_user_but_root_takes_every_handle)
 }
 END_TEST
 
-/* A process has one id for each time that it opens one lock. A host has 65,534 ids. */
+/* A process that opens one lock several times has an id for each time. A host has 65,534 ids. */
 START_TEST(no_user_but_root_takes_every_id)
 {
     enum { CLIENTS = 128, EACH = 32767 / CLIENTS };
@@ -653,8 +653,8 @@ START_TEST(who_is_not_in_the_queue_yet_is_not_shown_as_waiting)
     ck_assert_int_eq(hfi_release(&one, reader.slot, upgraded.token), HFI_RELEASED);
     ck_assert_int_eq(hfi_release_shared(&three, second.slot, second.seat, too.cell), HFI_RELEASED);
     ck_assert_int_eq(hfi_release_shared(&one, reader.slot, reader.seat, shared.cell), HFI_RELEASED);
-    /* After the readers have left, the writer holds the lock. It is shown as a holder although its
-     * seat does not show that it waited. */
+    /* After the readers have left, the writer takes the lock by a try, without a place in the
+     * queue. The writer is shown as the holder. */
     atomic_store(wait, 0);
     ck_assert_int_eq(hfi_try_exclusive(&two, &writer, &tried), HFI_HELD);
     check_shown(client, 1, 0, 0);

@@ -288,8 +288,8 @@ START_TEST(what_finds_no_room_is_asked_when_there_is)
     rig_grant(rig, rig_sent(rig, MESSAGE_ACQUIRE), 0, 0);
     ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_ACQUIRE), 2);
     ck_assert_uint_eq(rig_sent(rig, MESSAGE_ACQUIRE)->as.acquire.name.bytes[0], 'b');
-    /* A give-back needs room in the table of requests, too. Until there is room, the word stays out
-     * of use. */
+    /* A give-back needs room in the table of requests, too. Until there is room, no process gets
+     * the lock. */
     struct hfi_opened opened = cell_opened_by(client);
     struct hfi_held held;
     rig_recall(rig, "a", 1);
@@ -333,8 +333,8 @@ START_TEST(a_repeat_of_the_grant_is_ignored)
 }
 END_TEST
 
-/* The host gives a late grant back. Its next request must not overtake the give-back: otherwise the
- * answer would be that same grant. */
+/* The host gives a late grant back. The host's next request must not overtake the give-back:
+ * otherwise the answer would be the same grant. */
 START_TEST(a_late_grant_is_given_back_before_anything_is_asked)
 {
     ck_assert_ptr_null(rig_open(rig, client, "a", 0));
@@ -388,15 +388,15 @@ START_TEST(a_grant_under_another_id_is_not_taken)
     stray.as.acquire.request_id += 1 << 16;
     rig_answer(rig, &stray, MESSAGE_MODE_EXCLUSIVE, 1, 1, 100);
     ck_assert_uint_eq(rig_count(rig, client, HFI_FRAME_OPENED), 0);
-    /* The host does not give this grant back: the answer to its own request has the same grant,
-     * which would then be invalid. */
+    /* The host keeps this grant: the answer to its own request will have the same grant, which a
+     * give-back would make invalid. */
     ck_assert_ptr_null(rig_sent(rig, MESSAGE_GIVE_BACK));
 }
 END_TEST
 
 /* After the loss of a store, the new epoch may equal the epoch of an earlier session. Processes may
  * still hold locks of that session in the region. So the host gives nothing back in such an epoch
- * before a majority has renewed it. */
+ * before a majority has renewed the session. */
 START_TEST(an_epoch_that_nobody_renewed_gives_nothing_back)
 {
     rig_destroy(rig);
@@ -481,7 +481,8 @@ START_TEST(a_recall_that_overtakes_its_grant_retires_it)
 }
 END_TEST
 
-/* If the grant comes after the recall that has overtaken it, the host still uses its turn. */
+/* A recall overtakes its grant, which arrives before the recall is repeated. The host uses its
+ * turn. */
 START_TEST(a_grant_that_its_recall_has_overtaken_is_used)
 {
     const struct hfi_held held = {.token = 1};
@@ -644,8 +645,9 @@ START_TEST(a_waiting_reader_asks_to_read)
 }
 END_TEST
 
-/* No process can hold the word of a shared grant, so no process clears its waiters bit. The agent
- * must clear the bit. Otherwise bargers and tries would stay out although nobody waits. */
+/* Under a shared grant no process is the holder in the word, so no process clears the waiters bit.
+ * The agent must clear the bit. Otherwise bargers and tries would stay out although nobody
+ * waits. */
 START_TEST(a_shared_grant_forgets_that_somebody_waited)
 {
     ck_assert_ptr_null(rig_open(rig, client, "a", 0));

@@ -275,7 +275,7 @@ END_TEST
  * After a restart, the process of a hold with a limit has not opened its lock again. When the hold
  * ends, the lock is closed for the lock-delay of the grant. Until the agent knows the grant, it
  * assumes the longest possible lock-delay. If bit 0 of _i is set, the hold is shared; if bit 1 is
- * set, its limit passes before the quorum has answered.
+ * set, the limit of the hold passes before the quorum has answered.
  */
 START_TEST(a_found_hold_closes_for_what_its_grant_covers)
 {

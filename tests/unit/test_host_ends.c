@@ -48,7 +48,7 @@ static enum hfi_outcome try_other(void)
     return hfi_try_exclusive(&actor, &request, &ignored);
 }
 
-/* Makes the other client wait in its seat. The lock is not free, so it stays in the queue. */
+/* Makes the other client wait in its seat. The lock is held, so the client stays in the queue. */
 static void wait_again(uint64_t *place)
 {
     /* the same stores as in queue_join() */
@@ -238,7 +238,7 @@ START_TEST(a_recall_waits_for_the_holder)
 }
 END_TEST
 
-/* The lock-delay is counted long, by as much as the next host's clock may differ. */
+/* The lock-delay is prolonged, because the clock of the next host may be slower. */
 START_TEST(a_closed_lock_is_given_back_after_its_delay)
 {
     rig_die(rig, client);
@@ -324,8 +324,8 @@ END_TEST
 
 enum { LIMITED = 20000, LIMITED_LOCKS = 199, LIMIT_MS = 200 };
 
-/* Opens LIMITED handles with a limit, of LIMITED_LOCKS locks. Returns the first handle of each
- * lock, and the last handle of all. */
+/* Opens LIMITED handles with a limit on LIMITED_LOCKS locks. first: the first handle of each lock.
+ * last: the last handle of all. */
 static struct rig *rig_with_limits(struct hfi_opened first[LIMITED_LOCKS], struct hfi_opened *last)
 {
     struct rig *large = rig_create(LIMITED_LOCKS + 1, 4, LIMITED, LIMITED / 6);
@@ -405,8 +405,8 @@ START_TEST(many_limits)
 }
 END_TEST
 
-/* At each instant the limits of very many holds of one user end. The agent still looks at a limit
- * of another user. */
+/* At each instant very many limits of one user seem to be due. The agent still looks at a limit of
+ * another user. */
 START_TEST(limits_that_are_always_due)
 {
     enum { STEPS = 10 };
@@ -429,8 +429,8 @@ START_TEST(limits_that_are_always_due)
 }
 END_TEST
 
-/* A process dies that had a lock open very often. Many other events come in the same turn of the
- * loop. Each is a step, but all of them together do no more leftover work than one tick. */
+/* A process that had a lock open very often dies. Many events come in the same turn of the loop.
+ * Each event is a step, but all these steps together do no more leftover work than one tick. */
 START_TEST(many_steps_do_the_work_of_one_tick)
 {
     enum { HANDLES = 3000, STEPS = 100 };
@@ -494,7 +494,7 @@ START_TEST(a_state_that_cannot_follow_ends_the_agent)
 }
 END_TEST
 
-/* A namespace that opens thousands of held locks leaves requests to other namespaces. */
+/* A namespace that opens thousands of held locks leaves room for requests of other namespaces. */
 START_TEST(one_namespace_leaves_requests_to_others)
 {
     uint32_t *asks = &rig->host->requests->asks[0];
@@ -698,7 +698,7 @@ static struct hfi_opened hold_limited(struct rig *small, uint32_t user, const ch
     return opened;
 }
 
-/* Looks at closed locks, whose times clients may set, do not use up the looks at limits. */
+/* Clients may set the times of closed locks. Looks at these locks do not use up looks at limits. */
 START_TEST(limits_beside_closed_locks)
 {
     struct rig *small = rig_create(4, 8, 8, 4);
@@ -812,7 +812,7 @@ START_TEST(who_died_meanwhile_is_closed_behind)
 }
 END_TEST
 
-/* The previous agent died after the commit of the grant and before it opened the word. */
+/* The previous agent died after the commit of the grant, before it put the grant into the word. */
 START_TEST(an_adopted_grant_begins_at_its_range)
 {
     struct hfi_actor actor = rig_actor(rig, opened.holder);

@@ -303,8 +303,8 @@ static void crowd_says(const char *name, const char *command)
     }
 }
 
-/* There are more parties than an item of a lock, or a packet, has room for. Each has as many
- * parties as fit, and says that there are more. */
+/* There are more parties than an item of a lock, or a packet, has room for. The item and the packet
+ * each have as many parties as fit, and say that there are more. */
 START_TEST(a_crowd_is_told_as_far_as_there_is_room)
 {
     char command[GOSSIP_COMMAND_MAX + 1];

@@ -55,7 +55,7 @@ static void has_had_it(const struct hfi_opened *opened, uint64_t token)
     cell_release(opened, &held);
 }
 
-/* Recalls version 2, whose grant did not arrive. */
+/* Recalls version 2, whose grant did not arrive. After the second recall the host gives it back. */
 static void recall_what_is_lost(void)
 {
     rig_recall(rig, "a", 2);
@@ -127,8 +127,8 @@ START_TEST(what_the_one_before_returned_is_not_taken)
 }
 END_TEST
 
-/* The next host already waits. The recall for that host overtakes the answer to this host, which
- * still gets its turn. */
+/* The next host already waits. The recall for that host overtakes the answer to this host. This
+ * host still gets its turn. */
 START_TEST(a_recall_before_the_answer_does_not_cost_the_turn)
 {
     struct hfi_opened opened = wait_for_it();
@@ -143,8 +143,8 @@ START_TEST(a_recall_before_the_answer_does_not_cost_the_turn)
 }
 END_TEST
 
-/* The agent ended while a grant was under way. It wrote no note of that grant, so the grant may
- * have been given back. */
+/* The agent gave a grant back that had not arrived, and ended. Its notes do not tell whether the
+ * grant was given back, so the next agent gives the grant back, too. */
 START_TEST(what_was_being_returned_stays_doubtful)
 {
     struct hfi_opened opened = wait_for_it();
@@ -179,7 +179,7 @@ START_TEST(a_recall_before_the_answer_leaves_a_doubtful_host_its_turn)
 }
 END_TEST
 
-/* The second agent knew nothing of the grant, and got no answer. So the third agent, too, does not
+/* The second agent had no note of the grant, and got no answer. So the third agent, too, does not
  * know whether the grant was given back, unless the answer says that the grant was made for the
  * third agent's request. */
 START_TEST(doubt_is_handed_on)

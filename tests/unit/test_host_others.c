@@ -80,7 +80,7 @@ START_TEST(a_sequencer_is_answered_by_who_was_asked)
 {
     uint64_t id = ask_check("host-y");
     tell_outcome_as("host-z", false, MESSAGE_CHECKED, id, 0);
-    /* a voter that is not the asked host */
+    /* this voter is not the host that was asked */
     tell_outcome_as("host-a", false, MESSAGE_CHECKED, id, 0);
     /* no request has gone through another voter yet */
     tell_outcome_as("host-a", true, MESSAGE_CHECKED, id, 0);
@@ -228,7 +228,7 @@ START_TEST(readers_show_one_token_before_and_after_a_downgrade_is_known)
     rig_answer(rig, &amend, MESSAGE_MODE_SHARED, 1, 2, 2);
     ck_assert_int_eq(cell_read(&second, &held), HFI_HELD);
     ck_assert_uint_eq(held.token, 2);
-    /* a late message about a grant that no host has any more */
+    /* a late message that shows the grant as exclusive, as it was before */
     rig_answer(rig, &amend, MESSAGE_MODE_EXCLUSIVE, 1, 1, 100);
     ck_assert_int_eq(hfi_word_mode(rig_word(rig, second.slot)), HFI_GRANT_SHARED);
     ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_AMEND), 1);

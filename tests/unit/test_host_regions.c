@@ -184,8 +184,8 @@ static bool is_sound(void *arg, uint32_t space)
     return space != 0 || sound;
 }
 
-/* If pages of the region are gone, the agent may read zeros where the holder sees its hold. So it
- * gives nothing back. */
+/* If pages of the region are gone, the agent may read zeros where the holder sees its hold. So the
+ * agent gives nothing back. */
 START_TEST(nothing_goes_back_for_what_is_read_in_rubbish)
 {
     rig_restart(rig, 1);

@@ -378,8 +378,8 @@ static void wait_in(struct hfi_region *region, uint32_t slot, uint32_t seat, uin
     *hfi_seat_wait(region, seat) = ticket << HFI_WAIT_TICKET_SHIFT | HFI_WAIT_WAITING | flags;
 }
 
-/* A reader's cell and a place in the queue are in a seat that belongs to no handle. They keep no
- * process and no other host from the lock. */
+/* A reader's cell and a place in the queue are in a seat that belongs to no handle. Other processes
+ * and other hosts can still get the lock. */
 START_TEST(a_cell_in_a_free_seat)
 {
     open_both();
@@ -529,7 +529,7 @@ END_TEST
 /* ---- an administrator's break ---- */
 
 /* A forged hold, exclusive or shared, names a living process that never asked for the lock. The
- * agent cannot distinguish it from a real hold, but a break ends it. */
+ * agent cannot distinguish this hold from a real one, but a break ends it. */
 START_TEST(a_break_ends_what_cannot_be_told)
 {
     open_both();

@@ -352,8 +352,8 @@ START_TEST(readers_inside_let_only_readers_in)
 }
 END_TEST
 
-/* A grant that has not arrived yet, and that a process awaits, counts as in use and keeps its
- * turn. */
+/* A grant that has not arrived yet, and for which a process waits, counts as in use. The host keeps
+ * its turn. */
 START_TEST(a_grant_on_its_way_is_in_use)
 {
     struct waiter waiter = opens(client);

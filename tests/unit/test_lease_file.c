@@ -96,7 +96,7 @@ START_TEST(what_was_kept_is_found_by_the_next_one)
 END_TEST
 
 /* The notes about regions are valid only if the agent that wrote the last deadline wrote them, too.
- * The commit belongs to the store, and is always valid. */
+ * The note of the commit is about the store, and is always valid. */
 START_TEST(what_is_noted_of_regions)
 {
     begin();

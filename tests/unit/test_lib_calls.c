@@ -423,7 +423,7 @@ START_TEST(second_waiter_of_a_handle_finds_it_held)
 }
 END_TEST
 
-/* Threads share one handle. The word and the claim let only one of them hold at a time. */
+/* Threads share one handle. The word and the claim let only one thread hold the lock at a time. */
 struct crowd {
     hf_lock *lock;
     bool shared_too;
@@ -591,8 +591,8 @@ START_TEST(the_longest_limit_is_none)
 }
 END_TEST
 
-/* Reports progress until the lease, three times as long as the stall, has ended. Returns false if
- * this thread did not run for longer than the stall, and so lost the hold. */
+/* Reports progress until the lease, which lasts 3 * stall_ns, has ended. Returns false if this
+ * thread once got no processor for stall_ns, and so lost the hold. */
 static bool progress_to_the_end(int64_t stall_ns)
 {
     hf_lock *lock = NULL;

@@ -146,8 +146,8 @@ START_TEST(without_an_agent_a_try_says_so_and_a_wait_can_be_canceled)
 }
 END_TEST
 
-/* Makes a hold whose lease and grace end. Returns false if this thread did not run for the whole
- * grace, so that LOST was the only event. */
+/* Makes a hold whose lease and grace end. Returns false if this thread got no processor during the
+ * whole grace, so that LOST was the only event. */
 static bool jeopardy_then_loss(hf_lock *lock, int64_t grace_ns)
 {
     struct hf_event event;
@@ -380,7 +380,7 @@ START_TEST(a_limit_is_told_in_time_after_a_downgrade)
     struct attempt attempt = {.lock = theirs, .mode = HF_SHARED, .timeout_ns = -1};
     pthread_create(&thread, NULL, attempt_run, &attempt);
     AWAIT(is_waited_for("a"));
-    /* called when the downgrade wakes the reader, which it does after it has stored the word */
+    /* called when the downgrade wakes the reader; the downgrade has stored the word before that */
     kernel_of(lock)->wake = wake_and_meanwhile;
     meanwhile = nothing_else;
     ck_assert_int_eq(hf_downgrade(lock), 0);

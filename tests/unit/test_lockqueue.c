@@ -227,8 +227,8 @@ START_TEST(a_deadline_written_over_does_not_keep_a_waiter_for_ever)
 }
 END_TEST
 
-/* A reader should be let in, but a process clears its cell again and again. The reader never gets
- * in, and its wait ends at its timeout. */
+/* A reader should be let in, but a process clears the reader's cell again and again. The reader
+ * never gets in, and its wait ends at its timeout. */
 START_TEST(a_cell_written_over_does_not_keep_a_reader_for_ever)
 {
     void *memory = region_make();

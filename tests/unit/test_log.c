@@ -157,7 +157,7 @@ START_TEST(a_time_stands_before_it_if_asked_for)
 }
 END_TEST
 
-/* If the reader of its log does not read, the agent loses lines, but it does not block. */
+/* If the reader of the agent's log does not read, the agent loses lines, but does not block. */
 START_TEST(a_full_pipe_costs_lines_not_time)
 {
     char text[LOG_LINE_MAX / 2 + 1] = {0};

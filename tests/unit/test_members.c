@@ -44,8 +44,8 @@ static uint64_t use(const char *name, uint64_t id)
     uint32_t owner = cell_coordinator(cell, name);
     cell->nodes[owner].inbox_count = 0;
     cell_acquire(cell, owner, owner, name, id, 1, MESSAGE_MODE_EXCLUSIVE, 0);
-    /* A voter that starts over takes the ballot of every partition from its owner. The owner learns
-     * of this during these 500 ms. */
+    /* A voter that starts over prepares every partition with a new ballot, which ends the ballot of
+     * the partition's owner. The owner learns of this during these 500 ms. */
     cell_run(cell, 500 * CELL_MS);
     const struct message *grant = cell_got(cell, owner, MESSAGE_GRANT);
     ck_assert_ptr_nonnull(grant);
@@ -95,7 +95,7 @@ START_TEST(after_a_restart_of_all_they_vote)
 }
 END_TEST
 
-/* A single voter does not know whether its store is an old copy, so it needs a majority after a
+/* A voter alone does not know whether its store is an old copy, so it needs a majority after a
  * start. */
 START_TEST(needs_a_majority_after_a_start)
 {
@@ -163,7 +163,7 @@ START_TEST(old_copy_of_a_disk_is_refused)
 END_TEST
 
 /* Starts that are killed before they ask another voter do not make the copy look new, either. A few
- * commits would be enough to look new. */
+ * commits would be enough to look new, if they counted. */
 START_TEST(old_copy_whose_starts_are_killed_is_refused)
 {
     static struct cell_disk copy;

@@ -168,8 +168,7 @@ START_TEST(space_is_used_again)
 }
 END_TEST
 
-/* 100,000 names of 32 bytes touch at most 56 bytes each, plus about 4 bytes each in the bucket
- * table. */
+/* 100,000 names of 32 bytes touch at most 56 bytes each, including the bucket table. */
 START_TEST(costs_what_the_design_gives)
 {
     enum { COUNT = 100000 };

@@ -1,4 +1,4 @@
-/* The index of names in byte order, compared with a sorted array. */
+/* The index of names in byte order, compared with a search through all names. */
 #include <check.h>
 #include <stdbool.h>
 #include <stdio.h>

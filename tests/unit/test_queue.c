@@ -285,7 +285,7 @@ START_TEST(old_versions_given_back)
     for (uint32_t i = 0; i < 2; i++) {
         give_back(cell, to, to, 30 + i, versions[i]);
     }
-    /* an old version of a share of another host */
+    /* `other` gives back a version that is the present grant of the host `to`: nothing changes */
     cell_give_back(cell, other, to, "a", 40, 1, versions[2], 0);
     ask(cell, other, to, 41, X, 0);
     cell_settle(cell);
@@ -637,7 +637,7 @@ START_TEST(a_break_does_not_hit_the_next_owner)
 }
 END_TEST
 
-/* Many requests for many names at one voter: each slot is used again, and each request is
+/* One voter gets many requests for many names: entries are used again, and each request is
  * answered. */
 START_TEST(every_slot_is_used_again)
 {

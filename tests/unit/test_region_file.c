@@ -1,5 +1,5 @@
 /*
- * A region's memory: either all of it is allocated from the start, or one line says what is
+ * A region's memory: either all of it is allocated from the start, or the agent can report what is
  * missing. The tests adopt regions with holes, and check the reported cause of a missing page.
  */
 #include "io/region.h"
@@ -125,7 +125,7 @@ START_TEST(each_region_has_a_folder)
 }
 END_TEST
 
-/* Memory allocated behind a region's end is found, whether an agent runs or not. */
+/* More than SLACK of memory behind a region's end is found, whether an agent runs or not. */
 START_TEST(a_region_that_swells)
 {
     create();
@@ -178,8 +178,8 @@ START_TEST(what_has_only_zeros_is_given_back)
 }
 END_TEST
 
-/* A read fills a hole with a page that the kernel counts as unchanged, and takes back when it drops
- * its caches. After that the agent would blame a process for a hole. */
+/* A read fills a hole with a page that the kernel counts as unchanged. When the kernel drops its
+ * caches, it could take this page back, and the agent would blame a process for the hole. */
 START_TEST(pages_that_reads_have_filled_stay)
 {
     create();
@@ -194,7 +194,7 @@ START_TEST(pages_that_reads_have_filled_stay)
     ck_assert_uint_eq(region_file_missing(&file), 0);
     adopt();
     if (holes_can_be_filled("region_file")) {
-        /* takes back whatever pages only this mapping uses */
+        /* the kernel takes back all pages that only this mapping uses */
         (void)madvise((void *)other, size, MADV_PAGEOUT);
         ck_assert_int_eq(munmap((void *)other, size), 0);
         (void)madvise(file.memory, size, MADV_PAGEOUT);

@@ -236,7 +236,7 @@ START_TEST(who_is_connected_anew_is_renewed_with)
 END_TEST
 
 /* An answer from before the present connection does not show that a voter is up. After a voter
- * connects, the host soon and repeatedly sends it a renewal, but not for ever. */
+ * connects, the host soon and repeatedly sends that voter a renewal, but not for ever. */
 START_TEST(up_is_who_answered_since_it_was_connected)
 {
     start(3, false);

@@ -1,6 +1,7 @@
 /*
- * The rights that the agent gives up (io/sandbox.h). A process that has given them up tries to use
- * each of them, on the thread that gave them up, and on threads that were made before and after.
+ * The rights that the agent gives up (io/sandbox.h). A process that has given these rights up tries
+ * to use each right: on the thread that gave them up, and on threads that were made before and
+ * after.
  */
 #include "io/sandbox.h"
 

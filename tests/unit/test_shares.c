@@ -97,7 +97,7 @@ START_TEST(first_token_of_readers)
 }
 END_TEST
 
-/* Readers that waited behind one writer are granted together, by the same ACCEPT that ends its
+/* Readers that waited behind one writer are granted together, by the ACCEPT that ends the writer's
  * grant. */
 START_TEST(a_run_of_readers_goes_together)
 {
@@ -116,8 +116,8 @@ START_TEST(a_run_of_readers_goes_together)
 }
 END_TEST
 
-/* Readers must not starve a writer. So a reader that comes after a waiting writer waits behind
- * it. */
+/* Readers must not starve a writer. So a reader that comes after a waiting writer waits behind that
+ * writer. */
 START_TEST(a_waiting_writer_is_not_starved)
 {
     struct cell *cell = cell_ready(3);
@@ -250,8 +250,8 @@ START_TEST(a_dead_reader_keeps_no_reader_out)
 }
 END_TEST
 
-/* A host that has a grant gets this grant as the answer to a request of any mode. For another mode
- * it must first give the grant back. */
+/* A host that has a grant gets this grant as the answer to a request of any mode. To get another
+ * mode, the host must first give the grant back. */
 START_TEST(the_same_host_asks_for_the_other_mode)
 {
     struct cell *cell = cell_ready(3);

@@ -2,8 +2,8 @@
  * The share of a turn of the loop that one user's connections have: SOCKET_TURN_MS, for any number
  * of connections and any requests. Each connection has its turn, even if new connections come
  * meanwhile, and another user's connections do not wait for those of this user. All users together
- * have SOCKET_TURN_ALL_MS. Calls on a user's sockets may cost more than its share. Then the user
- * waits, in proportion to that cost, before it is served again.
+ * have SOCKET_TURN_ALL_MS. Calls on a user's sockets may cost more than the user's share. Then the
+ * user waits, in proportion to that cost, before it is served again.
  */
 #include <check.h>
 #include <fcntl.h>
@@ -31,7 +31,7 @@ enum {
     OTHER = 64 * 1024,
     USERS = 20,
     COMING = 2,   /* new connections in each turn */
-    STAYING = 10, /* for so many turns each new connection stays */
+    STAYING = 10, /* how many turns each new connection stays */
     COMING_TURNS = 500,
     PATIENT = 50, /* packets of a client that was connected before all other clients */
     MOST_OF_ALL = SOCKET_TURN_ALL_MS / COST_MS,
@@ -449,7 +449,8 @@ START_TEST(silence_of_many_users_keeps_nobody_out)
 }
 END_TEST
 
-/* The last connection belongs to another user. It does not wait for all connections before it. */
+/* The last connection belongs to another user. That connection does not wait for all earlier
+ * ones. */
 START_TEST(another_user_is_not_behind)
 {
     int fds[CONNECTIONS];
@@ -591,8 +592,8 @@ START_TEST(users_who_come_are_not_before_who_waits)
 }
 END_TEST
 
-/* A call that costs more than the user's share of a turn makes a debt. The user pays it back by
- * waiting. */
+/* A call that costs more than the user's share of a turn makes a debt. The user waits until the
+ * debt is paid back. */
 START_TEST(calls_that_cost_much_are_a_debt)
 {
     static struct socket_shares shares;

@@ -1,5 +1,5 @@
-/* The store: a commit is there after a restart, and an open batch is not. A value out of its range
- * is refused with an error that tells what was found, where, and what was expected. */
+/* The store: after a restart it has each committed batch, and no open batch. A value out of its
+ * range is refused with an error that tells what was found, where, and what was expected. */
 #include <check.h>
 #include <sqlite3.h>
 #include <stdio.h>
@@ -634,7 +634,8 @@ START_TEST(a_start_over_is_not_taken_back_when_it_may_be_known_or_nothing_was_ke
 }
 END_TEST
 
-/* A process is killed (kill -9) within a batch: each commit is there, and the open batch is not. */
+/* A process is killed (kill -9) within a batch: the store has each commit, but not the open
+ * batch. */
 START_TEST(killed_within_a_batch)
 {
     pid_t child = fork();

@@ -44,8 +44,8 @@ static void acquire(struct cell *cell, uint32_t host, const char *name, uint64_t
     acquire_covering(cell, host, name, id, 0);
 }
 
-/* Returns a digest of a disk's contents that does not depend on their order: two voters with the
- * same contents have the same digest. */
+/* Returns a digest of a disk's contents. It does not depend on the order of the rows, so two voters
+ * with the same contents have the same digest. */
 static uint64_t disk_digest(const struct cell *cell, uint32_t node)
 {
     const struct cell_disk *disk = &cell->nodes[node].disk;
@@ -130,8 +130,8 @@ START_TEST(complete_after_take_over)
     ck_assert_uint_gt(cell->sent[MESSAGE_READ], 0);
     memset(cell->drop, 0, sizeof(cell->drop));
     cell_run_ready(cell);
-    /* the register or an answer of the voter `next` would be enough, so the test kills that
-     * voter */
+    /* the voter `next` has the register of "a" already, so the test kills that voter and lets
+     * another one coordinate */
     cell_kill(cell, next);
     cell_start(cell, owner);
     cell_run(cell, 2500 * CELL_MS);

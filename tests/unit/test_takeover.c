@@ -76,7 +76,8 @@ START_TEST(preferred_at_first)
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
         uint32_t owner = quorum_preferred(cell->config.voters, voters, p);
         of[owner]++;
-        /* the owner's own acceptor has promised, too, because the owner relies on its values */
+        /* the owner's own acceptor has promised, too, because the owner relies on that acceptor's
+         * values */
         ck_assert_uint_eq(cell->nodes[owner].disk.promised[p] & 0xffff, owner + 1);
         for (uint32_t i = 0; i < voters; i++) {
             ck_assert_uint_eq(cell_coordinator_of(cell, i, p), owner);
@@ -152,7 +153,8 @@ START_TEST(stale_coordinator_answers_nobody)
     (void)served_ns(cell, host, "a", 1);
     struct message_order version = cell->nodes[host].last_grant.version;
     cell_run(cell, 200 * CELL_MS);
-    /* The links of voter `stale` break. It has not noticed this, and hosts still reach it. */
+    /* The links of voter `stale` break. The voter has not noticed this, and hosts still reach the
+     * voter. */
     cut_off(cell, stale, true, true);
     for (uint32_t i = 0; i < 3; i++) {
         struct quorum_event event = {
@@ -354,8 +356,9 @@ static uint32_t heir(const struct cell *cell, uint32_t owner, uint32_t partition
     return at < owner ? at : at + 1;
 }
 
-/* A single voter does not get the owner's messages, or the owner does not get its messages. That
- * voter does not take over the partition, because the other voters name the owner. */
+/* A single voter does not get the owner's messages, or the owner does not get that voter's
+ * messages. That voter does not take over the partition, because the other voters name the
+ * owner. */
 START_TEST(one_voter_does_not_receive_its_messages)
 {
     uint32_t voters = _i / 3 % 2 == 0 ? 3 : 5;

@@ -114,7 +114,7 @@ START_TEST(test_back_pressure)
 }
 END_TEST
 
-/* Many small packets in both directions: each link keeps their order. */
+/* Many small packets over one link: they arrive in the order of sending. */
 START_TEST(test_many_small)
 {
     enum { COUNT = 20000 };

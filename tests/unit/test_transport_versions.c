@@ -83,9 +83,9 @@ static int accept_dial(int listener)
     return fd;
 }
 
-/* An agent that knows only the first version hangs up on any other version. It is dialled again
- * with the first version. When that connection ends, the newest version is tried again, because the
- * agent may have been upgraded. */
+/* An agent that knows only the first version hangs up on any other version. That agent is dialled
+ * again with the first version. When that connection ends, the newest version is tried again,
+ * because the agent may have been upgraded. */
 START_TEST(test_older_is_dialled_again)
 {
     struct node *a = node_speaking(V4);

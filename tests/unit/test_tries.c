@@ -280,8 +280,8 @@ START_TEST(a_reader_behind_a_writer_that_tries_gets_in)
 }
 END_TEST
 
-/* A process that waits comes after a try. The owner gets a recall that asks for its grant even if
- * it is in use. */
+/* A process that waits comes after a try. The owner gets a recall that asks for the grant even if
+ * the grant is in use. */
 START_TEST(who_waits_behind_a_try_is_not_kept)
 {
     begin(X);

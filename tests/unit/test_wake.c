@@ -1,5 +1,4 @@
-/* Which thread makes a wake, and that no wake is lost: io/wake.h with a kernel that the test
- * plays. */
+/* io/wake.h: which thread makes a wake, and that no wake is lost. The test plays the kernel. */
 #include <check.h>
 #include <pthread.h>
 #include <stdlib.h>

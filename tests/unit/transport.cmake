@@ -13,7 +13,7 @@ foreach(part transport transport_tls transport_turns transport_versions)
     set_tests_properties(${part} PROPERTIES LABELS "unit;asan;tsan;sleeps" TIMEOUT 300)
 endforeach()
 
-# This test reads the rounds of turns.
+# This test reads private fields of the transport: the count of accepts and the round of turns.
 target_include_directories(test_transport_turns PRIVATE ${PROJECT_SOURCE_DIR}/agent)
 
 # The same tests with NNG's own way of reading: no descriptor is ever found.

@@ -80,7 +80,7 @@ int connect_raw(const char *address);
 /* Listens, without blocking, in place of a node. Writes the address to `address`, which has
  * ADDRESS_SIZE bytes. */
 int listen_raw(char *address);
-/* Returns how often those threads of this process went to sleep whose names begin with `name`.
+/* Returns how often the threads of this process whose names begin with `name` went to sleep.
  * *count: the number of these threads. */
 uint64_t sleeps(const char *name, uint32_t *count);
 /* Returns how many descriptors a transport watches. */

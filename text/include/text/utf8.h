@@ -1,7 +1,8 @@
 /*
  * Reads UTF-8 that may be invalid, as command lines of other processes are arbitrary bytes.
  *
- * The command, the library and the agent use it. It depends on nothing else here.
+ * The command, the library and the agent use it. This header depends on no other folder of this
+ * project.
  */
 #ifndef TEXT_UTF8_H
 #define TEXT_UTF8_H
