@@ -78,8 +78,8 @@ struct agent {
                                   * found */
     uid_t own;                   /* [start, folders_check()] the user that the agent runs as */
     char error[AGENT_ERROR_MAX]; /* [any function that fails before the agent runs] why it failed */
-    /* The record of voters by which the agent goes: [start; run/record.c while the agent runs].
-     * host_config has its voters too, and voter_names their names. */
+    /* [start; run/record.c while the agent runs] The record of voters that the agent uses.
+     * host_config has the same voters, and voter_names has their names. */
     struct message_voters record;
     bool record_known; /* the record is in the store, or a voter sent it */
     char voter_names[MESSAGE_VOTERS_MAX][HFI_LABEL_MAX + 1];

@@ -1,4 +1,4 @@
-/* Keeps why the agent fails: see fail.h. */
+/* Records why the agent fails: see fail.h. */
 #include "fail.h"
 
 #include <stdarg.h>

@@ -1,4 +1,5 @@
-/* Why the agent cannot start, or an offline act such as --recover cannot be done. */
+/* Records why the agent cannot start, or why work on the store of a stopped agent (such as
+ * --recover) fails. */
 #ifndef AGENT_FAIL_H
 #define AGENT_FAIL_H
 

@@ -358,20 +358,20 @@ static void warn_of_unknown(struct config *config, const char *path)
     }
 }
 
-/* Returns whether the program only works on the store, and is no agent. */
+/* Returns whether the program only works on the store, and does not run as an agent. */
 static bool works_on_store(const struct command_line *line)
 {
     return line->rejoin || line->recover || line->backup != NULL;
 }
 
-/* Warns of voters with which no cell could begin, for --check-config. The agent has a store, which
- * knows its cell's voters, so the agent starts. */
+/* For --check-config: warns if no cell could begin with the voters of the configuration. If the
+ * agent has a store, that store knows the cell's voters, so the agent starts all the same. */
 static void warn_of_voters(const struct config *config, const char *path)
 {
     const char *why = config_voters_warning(config);
     if (why != NULL) {
         fprintf(stderr,
-                "holdfastd: warning: %s: [voters]: %s; the agent goes by the voters in its store, "
+                "holdfastd: warning: %s: [voters]: %s; the agent uses the voters in its store, "
                 "but with an empty state_dir it would not start\n",
                 path, why);
     }

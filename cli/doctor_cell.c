@@ -271,7 +271,7 @@ static void look_at_record(struct doctor *doctor)
     }
     struct finding *finding = doctor_find(
         doctor, FINDING_WARN, "config", NULL,
-        "[voters] is not what the cell goes by (record %" PRId64 ")", number);
+        "[voters] differs from the voters of the cell (record %" PRId64 ")", number);
     doctor_advise(finding, lines,
                   "write these lines into [voters]; `holdfast member` changes the voters");
 }

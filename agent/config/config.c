@@ -44,7 +44,7 @@ struct config_reading {
     int advertise_line;
     int tls_line;
     int http_line;
-    int holders_line; /* that of holders, or of clients if that comes later */
+    int holders_line; /* the line of `holders`, or that of `clients` if it comes later */
 };
 
 /* ---- errors ---- */
@@ -146,8 +146,8 @@ static const struct key keys[] = {
 
 enum { KEY_COUNT = sizeof(keys) / sizeof(keys[0]) };
 
-/* Returns the option of CMake without which this agent was built, and whose section this is; NULL:
- * this agent has everything that the section needs. */
+/* Returns the CMake option that the section needs, if this agent was built without that option.
+ * Returns NULL if this agent has everything that the section needs. */
 static const char *lacking_option(const char *section)
 {
 #ifndef HF_HAVE_TLS
@@ -508,8 +508,8 @@ static uint32_t find_voter(const struct config *config, const char *name)
     return voter;
 }
 
-/* Returns whether the agent has a store. The store of a cell that has begun knows who votes, and
- * [voters] may be what it was before a change, or the voters after it. */
+/* Returns whether the agent has a store. In a cell that has begun, the store says who votes, and
+ * [voters] may list the voters before or after a change. */
 static bool has_store(const struct config *config)
 {
     char path[PATH_MAX + 16];

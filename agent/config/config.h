@@ -60,7 +60,7 @@ struct config_voter {
     char address[MESSAGE_ADDRESS_MAX];
 };
 
-/* How much of the locks the status page shows to everybody that can connect. */
+/* What the status page shows of the locks to everybody that can connect. */
 enum config_show {
     CONFIG_SHOW_FIGURES = 0, /* counts only */
     CONFIG_SHOW_LOCKS,       /* also the names of locks, with the hosts that hold or await them */
@@ -80,9 +80,9 @@ struct config {
     char advertise[MESSAGE_ADDRESS_MAX]; /* "": the same as listen */
     bool insecure;                       /* the file allows an address beyond the loopback without
                                           * TLS */
-    /* [voters]: a cell begins with them, and an agent asks them first. The file has 1, 3, 5 or 7 of
-     * them, or any number if the agent has a store already. The record of voters says who votes
-     * (run/record.h). */
+    /* [voters]: a cell begins with these voters, and an agent asks them first. The file lists 1, 3,
+     * 5 or 7 of them, or any number if the agent has a store already. The record of voters says who
+     * votes (run/record.h). */
     uint32_t voter_count;
     struct config_voter voters[MESSAGE_VOTERS_MAX]; /* sorted by name; address "": the file has no
                                                      * [voters] */
@@ -100,8 +100,8 @@ struct config {
     uint32_t max_drift_percent;
     uint32_t protocol; /* the newest version of the wire protocol that this agent uses */
     const struct profile *profile;   /* the sizes of the tables that have no keys */
-    struct host_limits limits;       /* 0 until config_finish_limits(): the file does not have the
-                                    * key */
+    struct host_limits limits;       /* before config_finish_limits(), 0 means that the file lacks
+                                      * the key */
     char subuids[PATH_MAX];          /* a file in the format of /etc/subuid: io/subids.h */
     struct config_access everywhere; /* the rights in [agent] */
     uint32_t namespace_count;        /* namespaces[0] is "default" */
@@ -122,10 +122,11 @@ void config_defaults(struct config *config);
 void config_finish_voters(struct config *config);
 
 /* Returns why the voters cannot begin a cell, or NULL (a static string). config_read() checks that
- * itself if the agent has no store yet. The store of a cell that has begun knows who votes. An
- * observer begins no cell, so it may list any number of voters. */
+ * itself if the agent has no store yet. In a cell that has begun, the store says which agents vote.
+ * An observer begins no cell, so it may list any number of voters. */
 const char *config_voters_error(const struct config *config);
-/* The same if the agent has a store, with which it starts all the same; else NULL. */
+/* If the agent has a store, returns the same text, for a warning: such an agent starts all the
+ * same. Otherwise returns NULL. */
 const char *config_voters_warning(const struct config *config);
 
 /* Takes the limits that are still 0 from the profile. */
@@ -171,8 +172,8 @@ bool config_is_local(const char *address);
 /* Returns whether other status pages may link to this URL: http:// or https://, a host, and a path
  * of plain characters. */
 bool config_is_page(const char *url);
-/* Writes the URL under which other hosts reach this agent's status page to out; "": they do not
- * reach it, as far as the configuration says. */
+/* Writes to out the URL under which other hosts can reach this agent's status page; "" if the
+ * configuration gives none. */
 void config_page(const struct config *config, char out[MESSAGE_ADDRESS_MAX]);
 
 /* The user that connects. groups: its primary and supplementary groups; borrowed. */

@@ -1,9 +1,9 @@
 /*
  * Profiles: sets of sizes for the agent's tables, chosen by `profile` in [agent].
  *
- * The sizes in struct host_limits have keys in [limits], and a key that is given counts more than
- * the profile. The other sizes have no keys. A voter's tables (struct quorum_limits) bound what it
- * can store for the whole cell, not for its own host alone.
+ * The sizes in struct host_limits have keys in [limits], and a key in the file overrides the
+ * profile. The other sizes have no keys. A voter's tables (struct quorum_limits) bound what it can
+ * store for the whole cell, not for its own host alone.
  */
 #ifndef AGENT_CONFIG_PROFILE_H
 #define AGENT_CONFIG_PROFILE_H
@@ -23,7 +23,8 @@ struct profile {
 
 /* The default: room for a server. Memory that no entry uses is never touched. */
 extern const struct profile profile_standard;
-/* For an embedded node. tests/cluster/small.c measures what an agent takes with it. */
+/* For an embedded node. tests/cluster/small.c measures how much memory an agent takes with this
+ * profile. */
 extern const struct profile profile_small;
 
 /* Returns the profile of that name; NULL: there is none. */

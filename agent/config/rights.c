@@ -1,5 +1,5 @@
 /*
- * The users and groups that the configuration means, and the rights of each: see config.h. Root and
+ * The users and groups that the configuration names, and the rights of each: see config.h. Root and
  * admins may do everything in their namespaces. Root and the admins of [agent] may also change the
  * voters. If a namespace has users or groups of its own, the users and groups of [agent] have no
  * rights there.

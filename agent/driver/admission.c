@@ -19,7 +19,7 @@ static bool is_anyones(enum message_kind kind)
     case MESSAGE_CHECKED:
     case MESSAGE_MEMBER:
     case MESSAGE_ASK_VOTERS:
-    /* A learner is no voter yet. The quorum core knows who learns. */
+    /* A learner is no voter yet. The quorum core knows which agents learn. */
     case MESSAGE_SYNC:
     case MESSAGE_LEARNED:
     case MESSAGE_CHANGE_ACCEPTED:
@@ -39,16 +39,16 @@ bool driver_is_written(const struct driver *driver, const struct message_agent *
     return false;
 }
 
-/* Returns whether a message of an agent that is no voter (is_well()) goes to the quorum core all
- * the same. The core acts on no such message: it tells the sender of its own record, or asks for
- * the sender's. */
+/* Returns whether the message goes to the quorum core, although its sender is no voter (is_well()).
+ * The core does not act on such a message. It only compares records of voters: it sends its own
+ * record to the sender, or asks for the sender's. */
 static bool is_to_compare(const struct driver *driver, const struct message *message)
 {
     return driver->config.quorum != NULL && !message_is_for_host(message->kind);
 }
 
-/* Returns whether the sender is no voter for a reason that is well: it goes by another record, or
- * it is the voter that was removed last, and still answers. */
+/* Returns whether it is normal that this sender is no voter: it uses another record, or it is the
+ * voter that was removed last, and still answers. */
 static bool is_well(const struct driver *driver, const struct message *message)
 {
     const struct message_voters *record = &driver->record;
@@ -75,16 +75,16 @@ static const struct message_agent *asker(const struct message *message)
     }
 }
 
-/* Returns whether the sender may say what this BROKEN says. A host believes a BROKEN that a voter
- * passes on, so the voter has to check the sender. Only a voter names owners, and an owner reports
- * only its own holds. (tally.h) */
+/* Returns whether the sender may send this BROKEN. A host believes a BROKEN that a voter passes on,
+ * so the voter has to check the sender. Only a voter names owners, and an owner reports only its
+ * own holds. (tally.h) */
 static bool is_own_report(const struct message *message, bool voter)
 {
     const struct message_broken *broken = &message->as.broken;
     return broken->part == MESSAGE_BROKEN_OWNERS ? voter
            : broken->part == MESSAGE_BROKEN_HOLDS
                ? same_agent(&broken->owner, &message->from)
-               : true; /* a host does not believe a plain BROKEN that was passed on */
+               : true; /* a host ignores a plain BROKEN that was passed on */
 }
 
 static void log_refused(struct driver *driver, const struct message *message, const char *why)

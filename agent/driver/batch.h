@@ -58,8 +58,8 @@ struct driver_batch {
     uint32_t promises;    /* the number of promises among quorum_rows */
     uint32_t grants;      /* how many grants and other messages for this agent's host core wait */
     bool epoch;           /* the records include the next session's epoch */
-    uint32_t complete;    /* the number of the record of voters that the records show as complete;
-                           * 0: none */
+    uint32_t complete;    /* the number of a record of voters that is complete according to
+                           * `records`; 0: none */
 };
 
 /* These functions append a record to the batch; only its used part is copied. They return false if

@@ -35,7 +35,7 @@ struct agent_disk {
     int64_t begun_ns;                     /* when the batch that is being written began; 0: none
                                            * is */
     struct recent took;                   /* how long batches took */
-    void (*piece_done)(void *arg);        /* see disk_piece(); NULL: no piece is under way */
+    void (*piece_done)(void *arg);        /* see disk_piece(); NULL: there is no piece */
     void *piece_arg;
 };
 
@@ -111,7 +111,7 @@ static void disk_done(struct agent *agent)
     }
 }
 
-/* Calls the function of a piece that is done. That function may order the next piece. */
+/* When a piece is done, calls its `done` function. That function may order the next piece. */
 static void see_piece(struct agent *agent)
 {
     struct agent_disk *disk = agent->disk;
@@ -166,7 +166,7 @@ bool disk_open(struct agent *agent)
     return open_committer(agent);
 }
 
-/* Without a committer the agent goes on as before: it writes within the turn. */
+/* If there is no committer, the agent continues to write within the turn. */
 void disk_follow_record(struct agent *agent)
 {
     struct agent_disk *disk = agent->disk;

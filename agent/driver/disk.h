@@ -29,12 +29,12 @@ bool disk_write(struct agent *agent) __attribute__((warn_unused_result));
 void disk_stand_by(struct agent *agent);
 /* Makes a checkpoint of the store if one is due. */
 void disk_idle(struct agent *agent);
-/* Called in each turn, when no batch is being written within the turn: opens the committer, when
- * the only voter of a cell has become one of several. */
+/* Opens the committer if the only voter of a cell has become one of several. Called in each turn,
+ * at a moment when no batch is being written within the turn. */
 void disk_follow_record(struct agent *agent);
-/* Has piece(arg) called once, while nobody else uses the store, and then done(arg) on the loop's
- * thread. Without a committer both are called at once. The previous piece must be done. If the
- * agent ends meanwhile, done() is never called. */
+/* Arranges that piece(arg) is called once, while nothing else uses the store, and then done(arg) on
+ * the loop's thread. Without a committer this calls both at once. The previous piece must be done.
+ * If the agent ends meanwhile, done() is never called. */
 void disk_piece(struct agent *agent, void (*piece)(void *arg), void (*done)(void *arg), void *arg);
 /* Called at the agent's end: writes the batches that are left, as far as possible. */
 void disk_settle(struct agent *agent);

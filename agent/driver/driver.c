@@ -196,9 +196,8 @@ static void send_to_peer(struct driver *driver, const struct message_agent *to,
         batch = host_batch(driver);
     } else if (message->kind == MESSAGE_SYNC &&
                driver_find_voter(driver, &driver->config.self) == driver->config.voter_count) {
-        /* A store that learns asks for more when it has stored what it got. Otherwise a commit
-         * would have the more rows, the longer the commit before it took, and the clients of this
-         * host would wait for it. */
+        /* A store that learns asks for more only when it has stored what it got. Otherwise a slow
+         * commit would be followed by a bigger one, for which this host's clients wait. */
         batch = quorum_batch(driver);
     } else if (message->kind == MESSAGE_CHECKPOINT) {
         /* a voter that lacks earlier chosen values cannot accept the checkpoint, so the chosen
@@ -309,8 +308,8 @@ void driver_take_actions(struct driver *driver)
             }
         } else if (action->kind == ACTION_PERSIST_VOTERS &&
                    action->as.voters.number < driver->record.number) {
-            /* A core that was made from the rows on the disk catches up with records that this
-             * driver has got before it. The row of the newest one is in a batch already. */
+            /* A new quorum core, made from the rows on the disk, goes through records that this
+             * driver already knows. The row of the newest one is in a batch already. */
             continue;
         } else {
             driver_kept(driver, batch_add_action(driver->open, action));

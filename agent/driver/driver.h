@@ -96,16 +96,17 @@ struct driver_operations {
     void (*log)(void *arg, const struct action_log *log);
     /* Called before anybody else learns of this deadline of the lease. */
     void (*promise)(void *arg, uint32_t epoch, int64_t deadline_ns);
-    /* The agent goes by another record of voters now. May not call the driver. The record is valid
-     * for the driver's life, and its contents until the next such call. */
+    /* The agent uses another record of voters now. May not call the driver. The pointer is valid
+     * for the driver's life, and the record's contents until the next such call. */
     void (*record)(void *arg, const struct message_voters *record);
-    /* It is durable that this record of voters is complete. The agent goes by it, or went by it. */
+    /* It is durable that this record of voters is complete. The agent uses it, or has used it. */
     void (*complete)(void *arg, uint32_t number);
-    /* The voter may also be dialled at that address for a while. NULL: it is not. */
+    /* The voter may also be dialled at that address for a while. NULL: it is dialled nowhere
+     * else. */
     void (*seek)(void *arg, const struct message_agent *voter, const char *address);
-    /* A voter asks this observer to learn, in order to become a voter: makes a quorum core that has
-     * got no event yet, and goes by the present record. Returns NULL if it cannot. NULL: this agent
-     * never becomes a voter. */
+    /* A voter asks this observer to learn, so that it can become a voter. Makes a quorum core that
+     * uses the present record and has not received any event. Returns NULL if it cannot. If `learn`
+     * itself is NULL, this agent never becomes a voter. */
     struct quorum *(*learn)(void *arg);
     /* Called when the session's state has changed; for display only. */
     void (*session)(void *arg, enum renewal_state state, uint32_t epoch);
@@ -132,14 +133,14 @@ struct driver_config {
     struct gossip *gossip; /* NULL: this agent has no gossip */
     struct message_agent self;
     uint64_t store_id[2];
-    /* The record of voters by which the agent goes at its start, and its voters. number 0: an agent
-     * that knows no record, and whose voters do not change. */
+    /* The record of voters that the agent uses at its start. Number 0: the agent knows no record,
+     * and its voters do not change. */
     struct message_voters record;
-    /* The record is made from the configuration of an observer, and nothing durable: a voter may
-     * know another one of that number. */
+    /* The record was made from an observer's configuration, not from durable data. So a voter may
+     * know another record of the same number. */
     bool record_unsure;
-    /* The voters in the configuration. An observer believes them, besides the voters of its record,
-     * when they tell it of another record. */
+    /* The voters in the configuration. An observer accepts another record from them, and from the
+     * voters of its record. */
     uint32_t written_count;
     struct message_agent written[MESSAGE_VOTERS_MAX];
     uint32_t voter_count;

@@ -1,4 +1,5 @@
-/* The process is about to end in order: other voters coordinate from now on. See driver.h. */
+/* Hands over before an orderly end of the process: other voters coordinate from then on. See
+ * driver.h. */
 #include "driver/private.h"
 
 void driver_resign(struct driver *driver)

@@ -3,7 +3,7 @@
  *
  *   driver.c     messages, batches, events from outside
  *   session.c    the session, and which voters answer
- *   record.c     the record of voters by which this agent goes
+ *   record.c     the record of voters that this agent uses
  *   ending.c     handing over before the end of the process
  *   gossip.c     events and actions of gossip
  *   admission.c  which sender may send which message
@@ -75,13 +75,14 @@ struct driver {
      * that voter acknowledges a renewal. */
     uint8_t statuses[MESSAGE_VOTERS_MAX];
     int64_t started_ns;
-    /* since when each voter is one, as far as this process knows: started_ns or later */
+    /* when each voter became a voter, as far as this process knows: started_ns or later */
     int64_t voters_since_ns[MESSAGE_VOTERS_MAX];
-    struct message_voters record; /* config.voters and the sets of voters above are those of it */
-    bool record_new;              /* the host core does not go by `record` yet */
+    struct message_voters record; /* config.voters and the sets of voters above belong to it */
+    bool record_new;              /* the host core does not use `record` yet */
     int64_t conflict_ns;        /* when to log again that there is a second cell; 0: never logged */
-    int64_t written_ns;         /* when an agent was last asked that only the file names */
-    uint32_t written_turn;      /* which one of the file is the next */
+    int64_t written_ns;         /* when this agent last asked an agent that only the configuration
+                                 * names */
+    uint32_t written_turn;      /* which of these agents it asks next */
     int64_t asked_ns;           /* when this observer last asked for a newer record; 0: never */
     uint32_t asked_turn;        /* which voter it asks next */
     struct log_limits refusals; /* limits the log lines of driver_admits() */
@@ -181,8 +182,8 @@ void driver_take_kept_links(struct driver *driver);
 
 /* ---- admission.c ---- */
 
-/* Returns whether the agent is a voter in the configuration of this one, which may be older than
- * the record. Such an agent is believed about the record of voters only. */
+/* Returns whether the agent is a voter in this agent's configuration, which may be older than the
+ * record. Such an agent is trusted only in messages about the record of voters. */
 bool driver_is_written(const struct driver *driver, const struct message_agent *agent);
 
 /* Returns whether the message's sender may send it; logs the message if not. An agent makes
@@ -227,19 +228,18 @@ static inline bool driver_is_of_record(enum message_kind kind)
 
 /* For an agent without a quorum core: handles a message about the record of voters. */
 void driver_record_message(struct driver *driver, const struct message *message);
-/* For an agent without a quorum core: asks for a newer record if the message's sender goes by
- * one. */
+/* For an agent without a quorum core: asks for a newer record if the message's sender uses one. */
 void driver_compare_record(struct driver *driver, const struct message *message);
-/* Called when the connection to an agent was made. Asks it for a newer record, if it is a voter and
- * this agent is an observer that is not sure of its record, or if it is a voter in the
- * configuration only: it may know of a record in which no voter is left that this agent knows. */
+/* Called when the connection to an agent was made. Asks it for a newer record in two cases: it is a
+ * voter, and this agent is an observer that is not sure of its record; or it is a voter only in the
+ * configuration. In the second case it may know a record in which this agent knows no voter. */
 void driver_ask_linked(struct driver *driver, const struct message_agent *agent);
 
 /* For an agent that is no voter: asks from time to time whether its record is complete. */
 void driver_record_tick(struct driver *driver);
 
-/* Goes by that record of voters from now on, with everything that is kept by a voter's index. Does
- * nothing if the record is not newer than the present one. The host core learns of it before its
+/* Switches to that record of voters, and reorders the tables that are indexed by voter. Does
+ * nothing if the record is not newer than the present one. The host core gets the record before its
  * next step. Appends actions to quorum_actions. */
 void driver_take_record(struct driver *driver, const struct message_voters *record);
 
@@ -256,8 +256,8 @@ void driver_gossip_session(struct driver *driver, const struct message_agent *ag
 /* Publishes the partitions that this voter's heartbeat names. */
 void driver_gossip_owned(struct driver *driver, const struct message *heartbeat);
 void driver_gossip_start(struct driver *driver, uint32_t epoch);
-/* Publishes whether this agent is a voter, and names the new voters as peers. The voters are those
- * of the configuration, which were those of succession->from before. */
+/* Publishes whether this agent is a voter, and adds the new voters as peers. Call it when the
+ * configuration has the voters of the new record; succession->from has their old indexes. */
 void driver_gossip_record(struct driver *driver, const struct succession *succession);
 
 #endif

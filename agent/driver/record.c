@@ -1,11 +1,11 @@
 /*
- * The record of voters by which this agent goes: see private.h and docs/PROTOCOL.md, "Changing the
+ * The record of voters that this agent uses: see private.h and docs/PROTOCOL.md, "Changing the
  * voters".
  *
  * A record counts when it is known to be chosen. A voter learns that from its quorum core, an
- * observer from a message of a voter. Everything that the driver, the renewal and the host core
- * keep by a voter's index follows the voter's name, because a voter that joins or leaves changes
- * the index of the voters behind it.
+ * observer from a message of a voter. A voter that joins or leaves changes the indexes of the
+ * voters after it. So the driver, the renewal and the host core reorder their tables that are
+ * indexed by voter.
  */
 #include <stdio.h>
 
@@ -22,7 +22,7 @@ enum {
 
 static const int64_t ms_ns = 1000000;
 
-/* Returns whether this agent has to go by that record from now on. */
+/* Returns whether this agent has to switch to that record. */
 static bool is_newer(const struct driver *driver, const struct message_voters *record)
 {
     const struct message_voters *here = &driver->record;
@@ -31,8 +31,8 @@ static bool is_newer(const struct driver *driver, const struct message_voters *r
             message_voters_digest(record) != message_voters_digest(here));
 }
 
-/* Moves the sets of voters, and what is kept for each voter. A new voter counts as one that can be
- * reached, until it has had a session_ttl to answer. */
+/* Reorders the sets of voters, and the tables that are indexed by voter. A new voter counts as one
+ * that can be reached, until it has had a session_ttl to answer. */
 static void move_voters(struct driver *driver, const struct succession *succession)
 {
     uint8_t statuses[MESSAGE_VOTERS_MAX];
@@ -67,9 +67,9 @@ static void set_voters(struct driver *driver, const struct message_voters *recor
     }
 }
 
-/* A voter that is alone in its cell counts both sides of its session by one clock: see
- * driver_clock(). That begins or ends here. The host core learns of the new deadline before its
- * next step. */
+/* A voter that is alone in its cell measures both sides of its session with one clock: see
+ * driver_clock(). A change of the voters may begin or end this. The host core gets the new deadline
+ * before its next step. */
 static void see_clock(struct driver *driver)
 {
     const struct driver_config *config = &driver->config;
@@ -112,8 +112,8 @@ void driver_take_record(struct driver *driver, const struct message_voters *reco
     driver_gossip_record(driver, &succession);
     driver_see_voters(driver);
     /* A recovery of the cell has ended the session. The row of its successor must be in the same
-     * batch as the record, so that no agent goes by the record and continues the session. While
-     * messages are being received, the batch has to wait for that row. */
+     * batch as the record, so that no agent ever uses the record and continues the old session.
+     * While messages are being received, the batch has to wait for that row. */
     driver->session_later = driver->receiving;
     if (!driver->receiving) {
         driver_see_session(driver);
@@ -129,7 +129,7 @@ static void send_to(struct driver *driver, const struct message_agent *to,
     operations->send(operations->arg, to, driver_with_header(driver, message));
 }
 
-/* Asks for a record of a higher number than that. */
+/* Asks the voter for a record with a higher number than `number`. */
 static void ask(struct driver *driver, const struct message_agent *voter, uint32_t number)
 {
     struct message message;
@@ -139,8 +139,8 @@ static void ask(struct driver *driver, const struct message_agent *voter, uint32
     send_to(driver, voter, &message);
 }
 
-/* Asks the agents that the file names and the record does not, by turns. One of them may know a
- * newer record, and the question that was sent when it was connected may have been lost. */
+/* Asks, in turn, the voters of the configuration that are not in the record. One of them may know a
+ * newer record. The question that was sent to it when it was connected may have been lost. */
 static void ask_written(struct driver *driver, int64_t now_ns)
 {
     const struct driver_config *config = &driver->config;
@@ -157,7 +157,8 @@ static void ask_written(struct driver *driver, int64_t now_ns)
     }
 }
 
-/* An observer need not know when a change is complete, but people ask it. */
+/* No decision of an observer depends on whether a change is complete. It asks because the CLI shows
+ * this. */
 void driver_record_tick(struct driver *driver)
 {
     const struct driver_config *config = &driver->config;
@@ -182,8 +183,8 @@ void driver_ask_linked(struct driver *driver, const struct message_agent *agent)
     }
 }
 
-/* The sender may be a voter that this agent does not know, and has no connection to. So a voter of
- * the present record is asked too. */
+/* The sender may be a voter that this agent does not know, and has no connection to. So this agent
+ * asks a voter of the present record, too. */
 void driver_compare_record(struct driver *driver, const struct message *message)
 {
     struct driver_config *config = &driver->config;
@@ -211,8 +212,8 @@ void driver_compare_record(struct driver *driver, const struct message *message)
     }
 }
 
-/* Makes a quorum core, which gets what it would have got since its start. Returns false if there is
- * none. */
+/* Makes a quorum core, and gives it the events that it would have received since this agent's
+ * start. Returns false if this agent gets no quorum core. */
 static bool make_core(struct driver *driver)
 {
     struct driver_config *config = &driver->config;
@@ -237,7 +238,7 @@ static bool make_core(struct driver *driver)
     return true;
 }
 
-/* Two records of one number are those of two cells: see note_conflict() in
+/* Two different records of one number belong to two cells: see note_conflict() in
  * core/quorum/members_voters.c. */
 static void note_conflict(struct driver *driver, const struct message *message)
 {
@@ -253,14 +254,14 @@ static void note_conflict(struct driver *driver, const struct message *message)
     driver->conflict_ns = now_ns + CONFLICT_LOG_MS * ms_ns;
     log.number = told->number;
     snprintf(log.text, sizeof(log.text),
-             "%.*s goes by other voters under the same number: it is of another cell, and was "
+             "%.*s uses other voters under the same number: it is of another cell, and was "
              "perhaps recovered as well. Stop one of the two, and remove its store",
              (int)message->from.length, message->from.text);
     operations->log(operations->arg, &log);
 }
 
-/* Makes the record durable, and goes by it. If it names this agent, whose store then is not the one
- * that was added, the quorum core says so. */
+/* Makes the record durable, and switches to it. If the record names this agent, its voter was added
+ * with another store than this one. Then this makes a quorum core, which reports that. */
 static void learn_record(struct driver *driver, const struct message_voters *told)
 {
     const struct message_voters *here = &driver->record;

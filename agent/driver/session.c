@@ -71,7 +71,8 @@ void driver_clock(struct driver *driver, bool astray)
     struct quorum_event event = {.kind = QUORUM_ASTRAY};
     driver->astray = astray;
     driver_step_quorum(driver, &event);
-    /* the only voter counts both sides of its session by one clock, so the rate does not matter */
+    /* the only voter measures both sides of its session with one clock, so the clock's rate does
+     * not matter */
     if (config->voter_count > 1 || config->quorum == NULL) {
         renewal_clock(config->renewal, astray, driver_clock_ns(driver));
         driver_see_session(driver);
@@ -126,9 +127,9 @@ static uint32_t refused_voters(const struct driver *driver)
 }
 
 /* A voter that has not answered yet gets one session_ttl to do so, from the start of this agent or
- * from when it became a voter. Meanwhile requests may go to it (up). It is in the set that people
- * see (answering) only if it has become a voter since the start, because then it has just learned
- * all that the others know. */
+ * from when it became a voter. Meanwhile requests may go to it (up). It is shown as answering only
+ * if it has become a voter since the start, because such a voter has just learned everything that
+ * the others know. */
 void driver_see_voters(struct driver *driver)
 {
     const struct driver_config *config = &driver->config;

@@ -17,7 +17,7 @@
 
 enum { STATUS_MAX = 128 };
 
-/* The longest watchdog time that is believed: a year. */
+/* The longest watchdog time that counts as valid: a year. */
 static const int64_t watchdog_max_us = INT64_C(365) * 24 * 3600 * 1000000;
 
 static void notify(const char *text)
@@ -33,7 +33,7 @@ static void notify(const char *text)
         return;
     }
     memcpy(address.sun_path, path, length);
-    if (path[0] == '@') { /* a name that is in no file system begins with a zero byte */
+    if (path[0] == '@') { /* the name of an abstract socket begins with a zero byte */
         address.sun_path[0] = '\0';
     }
     (void)!sendto(fd, text, strlen(text), MSG_NOSIGNAL, (const struct sockaddr *)&address,

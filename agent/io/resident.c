@@ -1,4 +1,4 @@
-/* Mapped pages of program files: see io/resident.h. */
+/* Unmaps pages of program files: see io/resident.h. */
 #include "io/resident.h"
 
 #include <fcntl.h>
@@ -32,7 +32,8 @@ struct trimming {
     struct segment segments[SEGMENTS_MAX];
 };
 
-/* Unmaps the pages of one piece that are the file's own, run by run. */
+/* Unmaps those pages of one piece that are unchanged pages of the file. One call unmaps a run of
+ * adjacent pages. */
 static void trim_piece(const struct trimming *trimming, uintptr_t begin, size_t count)
 {
     uint64_t entries[PIECE];

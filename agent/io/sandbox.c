@@ -3,9 +3,9 @@
  *
  * The lists have names of calls, and libseccomp knows the number of each on this architecture. A
  * name that does not exist on this architecture is left out. The list `allowed` has the calls that
- * the agent, libuv, SQLite, NNG, mbedTLS and libc (of Debian 12 and 13) make, each in
- * its older and its newer form. io_uring is not among them: calls through it would bypass every
- * filter, and libuv works without it.
+ * the agent, libuv, SQLite, NNG, mbedTLS and libc (of Debian 12 and 13) make, each in its older and
+ * its newer form. The list does not have the calls of io_uring: operations through it would bypass
+ * every filter, and libuv works without it.
  */
 #include "io/sandbox.h"
 

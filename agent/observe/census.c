@@ -8,8 +8,8 @@
 
 void census_begin(struct census *census)
 {
-    /* Only the entries that are used are written. Most pages of the table stay as they were mapped,
-     * so that they take no memory. */
+    /* This writes only the entries that are used. Most pages of the table are never written, so
+     * they take no memory. */
     for (uint32_t i = 0; i < CENSUS_HOSTS && census->host_count > 0; i++) {
         if (census->hosts[i].name.length > 0) {
             memset(&census->hosts[i], 0, sizeof(census->hosts[i]));
@@ -46,7 +46,7 @@ static void count_part(struct census *census, const struct host_part *part)
     struct census_host *host = &census->hosts[find(census, &part->agent)];
     if (host->name.length == 0) {
         if (census->host_count >= CENSUS_HOSTS / 2) {
-            return; /* gossip knows fewer agents than this */
+            return; /* cannot be: gossip knows fewer agents */
         }
         host->name = part->agent;
         census->host_count++;

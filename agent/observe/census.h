@@ -1,12 +1,12 @@
 /*
- * A census counts the locks of the cell, by host, and keeps the few that a person should look at
- * first. The status page shows it.
+ * A census counts the locks of the cell, by host, for the status page. It keeps the few locks that
+ * a person should look at first.
  *
  * Its memory is bounded: it keeps CENSUS_LOCKS locks, each with CENSUS_PARTS hosts, and counts for
  * CENSUS_HOSTS hosts. The locks with the longest waits come first, then locks that are closed, then
  * those with the longest holds.
  *
- * Pure: the caller goes through the locks (host_overview_next()), also in several pieces.
+ * Pure: the caller goes through the locks (host_overview_next()), perhaps in several pieces.
  */
 #ifndef AGENT_OBSERVE_CENSUS_H
 #define AGENT_OBSERVE_CENSUS_H
@@ -55,7 +55,7 @@ struct census {
     struct census_host hosts[CENSUS_HOSTS];
 };
 
-/* Makes the census empty. It was used before, or its memory is zeroed. */
+/* Empties a census. A new census must be zeroed memory. */
 void census_begin(struct census *census);
 /* Counts one lock. */
 void census_add(struct census *census, const struct host_overview *lock);

@@ -162,8 +162,8 @@ static void add_memory(const struct agent *agent, struct hfi_facts_builder *buil
     add_room(builder, "shm_free", regions_view(agent, 0).fd);
 }
 
-/* Adds what agents with replaced stores left in /dev/shm: the memory, and when the last of it
- * goes. */
+/* Adds the leftovers of agents with replaced stores in /dev/shm: their memory, and when the last of
+ * them will be removed. */
 static void add_leftovers(const struct agent *agent, struct hfi_facts_builder *builder)
 {
     const struct leftovers_view view = leftovers_view(agent);
@@ -259,8 +259,8 @@ static void add_disk(const struct agent *agent, struct hfi_facts_builder *builde
 
 /* ---- the cell ---- */
 
-/* Adds what is known of the record of voters. voters_differ: [voters] of the configuration is not
- * what the record has. */
+/* Adds what is known of the record of voters. voters_differ: [voters] of the configuration differs
+ * from the record. */
 static void add_record(const struct agent *agent, struct hfi_facts_builder *builder)
 {
     char text[8];

@@ -13,25 +13,26 @@
 
 enum {
     PIECE_LOCKS = 16, /* locks between two looks at the clock */
-    PAUSE_MS = 20,    /* between two pieces; see also piece_ns */
+    PAUSE_MS = 20,    /* the pause between two pieces; see also piece_ns */
 };
 
 static const int64_t piece_ns = 1000000;
-/* A census is begun if the last one was complete longer ago than this. */
+/* A new census begins if the last one was completed longer ago than this. */
 static const int64_t census_every_ns = 1000000000;
-/* A complete census that is older than this is worse than a part of a new one. */
+/* If the last complete census is older than this, the page shows the part of the new one
+ * instead. */
 static const int64_t census_old_ns = 60 * INT64_C(1000000000);
 
 struct gather {
     struct agent *agent;
     struct history history;
     uv_timer_t timer;          /* for the next piece */
-    bool running;              /* a census goes on */
-    struct message_name name;  /* the last name that it has looked at */
-    struct host_overview lock; /* the lock that it looks at */
-    struct census *next;       /* the census that goes on */
+    bool running;              /* a census is under way */
+    struct message_name name;  /* the last name that this census has looked at */
+    struct host_overview lock; /* the lock that this census looks at */
+    struct census *next;       /* the census that is under way, or the next one */
     struct census *done;       /* the last complete one */
-    int64_t done_ns;           /* when it was complete; 0: none is */
+    int64_t done_ns;           /* when `done` was completed; 0: there is no complete census */
     uint32_t agent_count;
     uint32_t agents_total;
     struct page_agent agents[PAGE_AGENTS_MAX];
@@ -99,11 +100,11 @@ static bool count_some(struct gather *gather)
     return more;
 }
 
-/* Does one piece of the census that goes on. */
+/* Does one piece of the census that is under way. */
 static void count_piece(struct gather *gather)
 {
     int64_t end_ns = clock_boottime_ns() + piece_ns;
-    while (count_some(gather)) { /* bounded by the time */
+    while (count_some(gather)) { /* ends at end_ns */
         if (clock_boottime_ns() >= end_ns) {
             uv_timer_start(&gather->timer, on_timer, PAUSE_MS, 0);
             return;
@@ -171,7 +172,7 @@ static bool is_voter(const struct host_config *config, const struct message_agen
     return found;
 }
 
-/* Returns the state of an observer, by gossip. */
+/* Returns the state of an observer, as gossip reports it. */
 static enum page_state state_of(const struct gossip_agent_view *view)
 {
     if (view->silent || view->expired || view->age_ns < 0) {
@@ -189,7 +190,8 @@ static int by_name(const void *one, const void *other)
     return order != 0 ? order : (int)a->name.length - (int)b->name.length;
 }
 
-/* Adds the observers that are down, or those that are not, in the order of their names. */
+/* Adds the observers that are down if `down` is true, else the other observers, in the order of
+ * their names. */
 static void add_observers(struct gather *gather, bool down)
 {
     uint32_t first = gather->agent_count;
@@ -232,7 +234,7 @@ static void list_agents(struct gather *gather, const struct metrics *metrics,
 
 /* ---- the page ---- */
 
-/* Returns how old the news of other hosts may be; -1: there is no other host. */
+/* Returns how old the information about other hosts may be; -1: there is no other host. */
 static int64_t gossip_age(const struct agent *agent)
 {
     return agent->gossip != NULL ? gossip_age_ns(agent->gossip, clock_boottime_ns()) : -1;

@@ -1,11 +1,11 @@
 /*
- * Gathers what the status page shows (page.h) from the agent's parts, and writes the page.
+ * Gathers the contents of the status page (page.h) from the agent's parts, and writes the page.
  *
  * The loop makes the page, so each piece of work is bounded. The census (census.h) goes through all
  * locks of the cell, and there may be millions. It does so in pieces of about a millisecond, with
- * pauses, so it takes at most a twentieth of the loop's time. It begins when somebody asks for the
- * page. In a small cell the first piece is all of it. In a large one, a page meanwhile shows what
- * was counted so far, or the last complete census with its age.
+ * pauses, so it takes at most a twentieth of the loop's time. It begins when a client asks for the
+ * page. In a small cell the first piece completes it. In a large cell, the page meanwhile shows the
+ * last complete census with its age, or else the locks counted so far.
  */
 #ifndef AGENT_OBSERVE_GATHER_H
 #define AGENT_OBSERVE_GATHER_H

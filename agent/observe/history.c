@@ -1,4 +1,4 @@
-/* The points of the status page's drawings: see history.h. */
+/* Computes the points of the status page's charts: see history.h. */
 #include "observe/history.h"
 
 #include <string.h>

@@ -1,10 +1,12 @@
 /*
- * The history of the last ten minutes or more, which the status page draws: how many locks this
- * host handed over to other hosts in each interval, and how many of its locks were awaited.
+ * The history of at least the last ten minutes, which the status page draws as charts. For each
+ * interval it has two numbers: how many locks this host handed over to other hosts, and for how
+ * many of its locks a process waited.
  *
  * The agent makes the points in its upkeep, so the history never wakes an agent that is at rest. A
  * point covers five seconds, or session_ttl if that is longer: the agent looks at its locks three
- * times in each session_ttl. An interval in which the agent did not look is a gap, not a zero.
+ * times in each session_ttl. If the agent did not look in an interval, the chart has a gap there,
+ * not a zero.
  *
  * Invariant: points[0 .. count-1] are consecutive intervals, the oldest first, and the last one
  * ends at `end_ns`.
@@ -23,7 +25,7 @@ enum { HISTORY_POINTS = 120, HISTORY_POINT_MS = 5000 };
 struct history_counters {
     uint64_t handovers; /* grants given back because another host waits for the lock */
     uint64_t looks;     /* looks at all locks */
-    uint64_t awaited;   /* locks that were found awaited, in all looks together */
+    uint64_t awaited;   /* the sum over all looks: the locks for which a process waited */
 };
 
 struct history_point {

@@ -13,14 +13,14 @@ void html_add(struct html *html, const char *format, ...)
     va_list arguments;
     size_t room = html->size - html->used;
     if (html->full) {
-        return; /* a shorter text may still fit, but would stand in the wrong place */
+        return; /* a shorter text might still fit, but text before it is missing */
     }
     va_start(arguments, format);
     int size = vsnprintf(html->bytes + html->used, room, format, arguments);
     va_end(arguments);
     if (size < 0 || (size_t)size >= room) {
         html->full = true;
-        html->bytes[html->used] = '\0'; /* the part that vsnprintf() wrote */
+        html->bytes[html->used] = '\0'; /* drops the part that vsnprintf() wrote */
         return;
     }
     html->used += (size_t)size;
@@ -104,7 +104,7 @@ void html_count(struct html *html, uint64_t count, bool more)
     char digits[24];
     int length = snprintf(digits, sizeof(digits), "%" PRIu64, count);
     for (int i = 0; i < length; i++) {
-        /* U+202F is a narrow space at which no line ends */
+        /* U+202F is a narrow space at which no line breaks */
         html_add(html, "%s%c", i > 0 && (length - i) % 3 == 0 ? "&#8239;" : "", digits[i]);
     }
     html_add(html, "%s", more ? "+" : "");

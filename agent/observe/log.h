@@ -9,9 +9,9 @@
  * LOG_LINE_MAX bytes; a longer line is cut. Each line begins with the wall clock's time (which only
  * people use), unless journald adds its own.
  *
- * A line that strangers can cause at will goes through log_begin_limited(), so that a flood of such
- * lines cannot fill a disk. The next line that is logged with this limit has the number of lines
- * that were left out.
+ * A line that any stranger can cause goes through log_begin_limited(), so that a flood of such
+ * lines cannot fill a disk. If lines were left out, the next line with the same limit reports their
+ * number.
  *
  * Only the loop's thread may call these functions.
  */
@@ -26,7 +26,7 @@
 
 enum { LOG_LINE_MAX = 2048 };
 
-/* LOG_LEVEL_DEBUG: lines that every call of `holdfast` causes. */
+/* LOG_LEVEL_DEBUG is for lines that every call of `holdfast` causes. */
 enum log_level { LOG_LEVEL_DEBUG = 0, LOG_LEVEL_INFO, LOG_LEVEL_WARN, LOG_LEVEL_ERROR };
 
 struct log_line {

@@ -61,8 +61,8 @@ static void term_end(struct html *html)
     html_add(html, "</dd></div>\n");
 }
 
-/* Adds the state of the session. The renewal reports jeopardy also for a session that has not begun
- * yet; `begun` distinguishes such a session from one that is in jeopardy. */
+/* Adds the state of the session. The renewal also reports jeopardy for a session that has not begun
+ * yet; `begun` is false for such a session. */
 static void session_state(struct html *html, const struct metrics *metrics)
 {
     static const char *const words[] = {"safe", "jeopardy", "lost"};

@@ -1,11 +1,11 @@
 /*
- * The status page: what a person sees of the agent and its cell in a browser. docs/METRICS.md, "The
- * status page", explains it, and each of its words.
+ * The status page shows the agent and its cell to a person with a browser. docs/METRICS.md, "The
+ * status page", explains the page and each of its words.
  *
  * The page is one HTML document without scripts, which loads nothing. It works from 320 pixels
  * on, in light and dark, without colours, and for screen readers.
  *
- * Pure: the page follows from struct page_view, which gather.c fills in. page.c writes the
+ * Pure: the page depends only on struct page_view, which gather.c fills in. page.c writes the
  * document, and page_parts.h has its parts. Nothing that comes from outside is written without
  * html_text().
  */
@@ -35,7 +35,8 @@ struct page_agent {
     bool voter;
     bool self;
     enum page_state state;
-    int64_t age_ns;                 /* since its last sign of life; -1: there was none */
+    int64_t age_ns;                 /* the time since the last message from it; -1: there was
+                                     * none */
     char page[MESSAGE_ADDRESS_MAX]; /* config_is_page() is true for it; "": none is known */
     uint64_t held;                  /* locks that its processes hold */
     uint64_t waiters;
@@ -49,8 +50,9 @@ struct page_view {
     char time[PAGE_TIME_MAX]; /* when the page was made, by the wall clock of this host */
     const struct census *census;
     bool counting;         /* the census is not complete yet */
-    int64_t census_age_ns; /* how long ago the census was complete */
-    int64_t gossip_age_ns; /* how old the news of other hosts may be; -1: there is no other host */
+    int64_t census_age_ns; /* how long ago the census was completed */
+    int64_t gossip_age_ns; /* how old the information about other hosts may be; -1: there is no
+                            * other host */
     const struct history *history;
     uint32_t agent_count;
     uint32_t agents_total; /* agents that are known, of which agent_count are listed */

@@ -1,8 +1,8 @@
-/* The drawings of the status page: see page_parts.h. */
+/* The charts of the status page: see page_parts.h. */
 #include "observe/page_parts.h"
 
 enum {
-    BAR_WIDTH = 5, /* of which one unit is the space between two bars */
+    BAR_WIDTH = 5, /* one unit of it is the space between two bars */
     HEIGHT = 60,
     GAP_HEIGHT = 4, /* the mark of an interval in which the agent did not look */
 };
@@ -44,8 +44,8 @@ static void sum_up(const struct history *history, const struct series *series, u
     }
 }
 
-/* Adds a path with a bar for each point that is known, or that is a gap. The newest point is at the
- * right end. */
+/* Adds a path. It has a bar for each known point, or, if `gaps` is true, a mark for each gap. The
+ * newest point is at the right end. */
 static void bars(struct html *html, const struct history *history, const struct series *series,
                  uint32_t most, bool gaps)
 {

@@ -1,8 +1,9 @@
 /*
  * The style and the shapes of the status page: see page_parts.h.
  *
- * The colours are variables, with one set for light and one for dark. tests/browser/page.py checks
- * the contrast of each pair that is used: at least 4.5 for text and 3 for shapes (WCAG 2.1, AA).
+ * The colours are variables: one set for the light page, and one for the dark page.
+ * tests/browser/page.py checks the contrast of each pair that is used: at least 4.5 for text and 3
+ * for shapes (WCAG 2.1, AA).
  */
 #include "observe/page_parts.h"
 

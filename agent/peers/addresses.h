@@ -98,12 +98,13 @@ void address_link(struct addresses *addresses, struct address_entry *entry, uint
  * entry has no address left. */
 bool address_look(struct addresses *addresses, struct address_entry *entry, int64_t now_ns)
     __attribute__((warn_unused_result));
-/* Takes over a link that is dialled already, as the home: the agent was a voter until now. The
- * entry has no address. */
+/* For an agent that was a voter until now: makes the link that is dialled already the entry's home.
+ * The entry must have no address. */
 void address_take(struct addresses *addresses, struct address_entry *entry, uint32_t link,
                   const char *address, bool up, int64_t now_ns);
-/* Gives the entry's addresses up: the agent becomes a voter, which the caller dials. Returns the
- * link to that address if the entry has one, which the caller owns from now on. */
+/* For an agent that becomes a voter, so that the caller dials it from now on: drops the entry's
+ * addresses. If the entry has a link to `address`, returns that link, which the caller then
+ * owns. */
 uint32_t address_leave(struct addresses *addresses, struct address_entry *entry,
                        const char *address);
 /* Returns the address to which packets go now. */

@@ -1,7 +1,7 @@
 /*
- * The table of the other agents by name, and the addresses at which they are dialled. A voter has
- * the address in the record of voters (seek.c). Any other agent has the address that it announces,
- * within the bounds of addresses.h.
+ * The table of the other agents by name, and the addresses at which they are dialled. A voter's
+ * address is the one in the record of voters (seek.c). Any other agent announces its own address,
+ * which is used within the bounds of addresses.h.
  */
 #include <stdio.h>
 #include <string.h>
@@ -285,8 +285,8 @@ static void make_voter(struct peers *peers, const struct message_agent *name, co
     peers_voter_home(peers, peer, address, link);
 }
 
-/* Makes a removed voter an agent like any other, which keeps its link: it has to be told that it is
- * no voter any more. */
+/* Makes a removed voter an agent like any other. Its link is kept, because this agent still has to
+ * notify it that it is no voter any more. */
 static void make_other(struct peers *peers, struct peer_agent *peer)
 {
     peers_voter_leave(peers, peer);

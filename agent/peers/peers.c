@@ -321,7 +321,7 @@ static bool is_certified(const struct wire_header *header, const char *certified
                                     memcmp(certified, header->from.text, header->from.length) == 0);
 }
 
-/* Notes the URL of the sender's status page. A URL to which no page may link counts as none. */
+/* Notes the URL of the sender's status page. A URL to which no page may link is not noted. */
 static void note_page(struct peers *peers, const struct message *message)
 {
     const char *page = message->kind == MESSAGE_RENEW       ? message->as.renew.page
@@ -785,7 +785,7 @@ bool peers_start(struct agent *agent)
             return false;
         }
     }
-    /* the voters of the configuration that the record does not have: they may know a newer one */
+    /* voters that are in the configuration and not in the record: they may know a newer record */
     for (uint32_t i = 0; i < agent->config.voter_count; i++) {
         const struct config_voter *written = &agent->config.voters[i];
         struct message_agent name;

@@ -27,16 +27,16 @@
 struct agent;
 struct peers;
 
-/* From when until when the certificates are valid, in seconds since 1970. */
+/* The period in which the certificates are valid, in seconds since 1970. */
 struct peers_tls_times {
     int64_t begin_s;
     int64_t end_s;
 };
 
-/* Returns whether the files that [tls] names can be used; true if there is no [tls]. *times: from
- * when until when the certificates are valid; without [tls] both are 0. On failure error names the
- * file, and errno is EINVAL if the file itself is wrong. With any other errno (no memory, say) a
- * later call may succeed. */
+/* Returns whether the files that [tls] names can be used; true if there is no [tls]. Sets *times to
+ * the period in which the certificates are valid; without [tls] both times are 0. On failure error
+ * names the file, and errno is EINVAL if the file itself is wrong. With any other errno (no memory,
+ * say) a later call may succeed. */
 bool peers_check_tls(const struct config *config, struct peers_tls_times *times,
                      char error[CONFIG_ERROR_MAX]) __attribute__((warn_unused_result));
 
@@ -54,11 +54,11 @@ void peers_address(void *arg, const struct message_agent *agent, const char *add
 /* An agent may also be dialled at that address for a while: see seek.c. */
 void peers_seek(void *arg, const struct message_agent *voter, const char *address);
 
-/* Call it when the agent goes by another record of voters (agent->host_config). */
+/* Call it when the agent uses another record of voters (agent->host_config). */
 void peers_record(struct agent *agent);
-/* Dials the voters of another record, and makes those that were removed agents like others. Tells
- * the driver which of the new voters are connected. Called in each turn, when no step of the driver
- * is under way. */
+/* After peers_record(): dials the voters of the new record, and makes the removed voters agents
+ * like any other. Notifies the driver which of the new voters are connected. Called in each turn,
+ * when no step of the driver is under way. */
 void peers_follow_record(struct agent *agent);
 
 /* Reads the files of [tls] again, and logs the result. */

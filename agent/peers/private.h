@@ -30,13 +30,14 @@ struct peer_agent {
     struct message_agent name; /* length 0: this entry is free */
     bool voter;
     bool up;                      /* whether the connection is up, as last reported to the driver */
-    bool told;                    /* the driver was told of this voter's link since it is a voter */
+    bool told;                    /* the driver was notified of this link since the agent became a
+                                   * voter */
     struct address_entry listens; /* the addresses of an agent that is not a voter */
-    struct peer_address home;     /* of a voter (seek.c): its address in the record */
+    struct peer_address home;     /* for a voter (seek.c): its address in the record */
     struct peer_address second;   /* another address at which the agent is sought (seek.c) */
-    int64_t second_until_ns;      /* until when it is sought at the second address */
+    int64_t second_until_ns;      /* until when the agent is sought at `second` */
     int64_t home_ns;              /* when the link to `home` was last seen up, or was made */
-    char address[MESSAGE_ADDRESS_MAX]; /* the address and the link of now */
+    char address[MESSAGE_ADDRESS_MAX]; /* the present address and link */
     uint32_t link;                     /* the link's number in the transport */
     unsigned char *buffer;             /* the packet that is being filled; NULL: none */
     struct wire_writer writer;
@@ -93,8 +94,8 @@ struct peers {
     uint32_t membership;
     uint32_t number; /* the record of voters of the newest message */
     uint64_t digest;
-    bool record_new; /* peers_follow_record() has to dial the voters of another record */
-    /* The agent that a change is about, and the address at which it has to answer (seek.c). */
+    bool record_new; /* peers_follow_record() has to dial the voters of a new record */
+    /* The agent that a change adds or moves, and the address at which it must answer (seek.c). */
     struct message_agent sought;
     char sought_at[MESSAGE_ADDRESS_MAX];
     int64_t sought_until_ns;
@@ -128,7 +129,7 @@ void peers_directory_look(struct peers *peers);
 void peers_drop_buffer(struct peers *peers, struct peer_agent *peer);
 /* Dials that agent. Returns the link, or TRANSPORT_PEER_NONE if it cannot be dialled. */
 uint32_t peers_dial_at(struct peers *peers, const struct message_agent *name, const char *address);
-/* Tells the driver, if the connection to that agent has come up or broken. */
+/* Notifies the driver if the connection to that agent has come up or broken. */
 void peers_see_link(struct peers *peers, struct peer_agent *peer);
 void peers_log_moved(struct peers *peers, const struct peer_agent *peer);
 
@@ -136,20 +137,21 @@ void peers_log_moved(struct peers *peers, const struct peer_agent *peer);
 
 /* Sends packets for the voter to its current address from now on. */
 void peers_voter_follow(struct peers *peers, struct peer_agent *peer);
-/* The agent is a voter at that address from now on, and was perhaps one before, elsewhere. link: a
- * link that leads there already, or TRANSPORT_PEER_NONE; only of an agent that was no voter. */
+/* The agent is a voter at that address from now on. It may have been a voter at another address
+ * before. link: if the agent was no voter, a link that it already has to that address, or
+ * TRANSPORT_PEER_NONE. */
 void peers_voter_home(struct peers *peers, struct peer_agent *peer, const char *address,
                       uint32_t link);
-/* The agent is no voter any more. peer->link and peer->address are those of its home. */
+/* The agent is no voter any more. Sets peer->link and peer->address to those of its home. */
 void peers_voter_leave(struct peers *peers, struct peer_agent *peer);
-/* Seeks a voter that does not answer, or ends that. Called in each upkeep. */
+/* Begins or ends the search for a voter that does not answer. Called in each upkeep. */
 void peers_voter_look(struct peers *peers, struct peer_agent *peer, int64_t now_ns);
-/* Ends the search for an agent that is no voter, if its time is over. */
+/* For an agent that is no voter: ends the search for it if the time for that is over. */
 void peers_other_look(struct peers *peers, struct peer_agent *peer, int64_t now_ns);
-/* The entry of an agent is about to be freed. */
+/* Call it before the entry of an agent is freed. */
 void peers_other_forget(struct peers *peers, struct peer_agent *peer);
-/* Returns whether a message of that kind has to go to the address at which the agent is sought, and
- * nowhere else. Sets *link to the link there; TRANSPORT_PEER_NONE if there is none. */
+/* Returns whether a message of that kind must go only to the address at which the agent is sought.
+ * If so, sets *link to the link to that address; TRANSPORT_PEER_NONE if there is none. */
 bool peers_goes_there(const struct peers *peers, const struct peer_agent *peer,
                       enum message_kind kind, uint32_t *link);
 /* For struct transport_handler: called when a link has come up or broken. arg is the agent. */

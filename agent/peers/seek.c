@@ -1,24 +1,25 @@
 /*
  * Where an agent is dialled besides its present address. A voter's home is its address in the
- * record of voters. While nobody answers there, it may also be dialled at a second address, for
- * SEEK_MS after it was last asked for:
+ * record of voters. While nothing answers there, the voter may also be dialled at a second address.
+ * That lasts until SEEK_MS after the last of these events:
  *
  * - An operator moves the voter there, and the change is being decided (ACTION_SEEK). The voter's
  *   own vote is needed for that, and it runs at its new address already.
- * - [voters] of this host's configuration names another address than the record. So a cell whose
- *   hosts were all given new addresses finds itself again.
+ * - [voters] of this host's configuration names another address than the record. So the voters of a
+ *   cell whose hosts all got new addresses find each other again.
  *
- * Both are said by an administrator of the cell. An address that the voter itself announces is not
- * used: a copy of its machine would announce one, too. At the second address, too, an agent has to
- * show the voter's certificate (with TLS), and its store has to be the one that the cell knows.
+ * In both cases an administrator of the cell gave the address. An address that the voter itself
+ * announces is not used, because a copy of its machine would announce one, too. The agent at the
+ * second address must show the voter's certificate (with TLS), and its store must be the one that
+ * the cell knows.
  *
- * As soon as the home answers, packets go there again, and the second address is forgotten when its
+ * As soon as the home answers, packets go there again. The second address is forgotten when its
  * time is over.
  *
- * An operator may mistype an address. So the messages by which a change finds out whether its voter
- * is there (LEARN of a newcomer, CHANGE_PREPARE of one that moves) go to the address that the
- * operator gave, and to no other. A newcomer that announces another address is dialled at that one,
- * too.
+ * An operator may mistype an address. A change finds out by certain messages whether its voter is
+ * there: by LEARN if the voter is added, and by CHANGE_PREPARE if it is moved. These messages go
+ * only to the address that the operator gave. If a newcomer announces another address, it is
+ * dialled there, too.
  */
 #include <stdio.h>
 #include <string.h>
@@ -69,7 +70,7 @@ void peers_voter_home(struct peers *peers, struct peer_agent *peer, const char *
         peer->home.link = TRANSPORT_PEER_NONE;
         forget(peers, &peer->second);
     } else if (!peer->voter) {
-        peer->home.link = peer->second.link; /* it was added at the address where it was sought */
+        peer->home.link = peer->second.link; /* the record has the address at which it was sought */
         peer->second.link = TRANSPORT_PEER_NONE;
     } else if (peer->second.link != TRANSPORT_PEER_NONE &&
                strcmp(peer->second.text, address) == 0) {
@@ -85,7 +86,7 @@ void peers_voter_home(struct peers *peers, struct peer_agent *peer, const char *
     }
     peer->voter = true;
     peer->home_ns = clock_boottime_ns();
-    peer->up_ns = peer->home_ns; /* from now on it has to answer renewals */
+    peer->up_ns = peer->home_ns; /* it must answer renewals from now on */
     snprintf(peer->home.text, sizeof(peer->home.text), "%s", address);
     peers_voter_follow(peers, peer);
 }
@@ -177,7 +178,7 @@ void peers_voter_look(struct peers *peers, struct peer_agent *peer, int64_t now_
     const char *written = address_in_file(&peers->agent->config, &peer->name);
     bool sought = peer->second.link != TRANSPORT_PEER_NONE;
     if (!peer->voter) {
-        return; /* the transport does not go by the record of now yet */
+        return; /* peers_follow_record() has not made the agent a voter yet */
     }
     if (is_up(peers, &peer->home)) {
         peer->home_ns = now_ns;

@@ -76,7 +76,7 @@ struct loop {
     struct turns turns;
     /* The state of the upkeep and of systemd's watchdog. */
     int64_t upkeep_ns;
-    int64_t trim_ns; /* when resident_trim() is due next; of a small agent */
+    int64_t trim_ns; /* when resident_trim() is due next; only with profile_small */
     bool checkpoint_due;
     uint64_t idle_commits;     /* the number of commits at the last checkpoint */
     uint64_t seen_commits;     /* the number of commits at the last upkeep */
@@ -93,9 +93,9 @@ struct loop {
     struct log_limit stall_limit;
 };
 
-/* Set by the handler of SIGCONT: this process may have been stopped, and goes on. A short stop
- * shows in no other way. But SIGCONT may also come to a process that runs: systemd sends it after
- * SIGTERM. */
+/* The handler of SIGCONT sets this: the process may have been stopped, and runs again. Only SIGCONT
+ * shows a short stop. But a process that was not stopped may get SIGCONT, too: systemd sends it
+ * after SIGTERM. */
 static volatile sig_atomic_t continued;
 
 static void on_continue(int number)
@@ -127,8 +127,9 @@ static void on_stalled(void *arg, int64_t turn_ns)
 }
 
 /* If this process may have been stopped, lets the driver react, and returns true. late_ns: how late
- * the timer woke the loop. Only a stop that cost time is logged and counted. Without SIGCONT that
- * is a third of session_ttl, because a busy machine also wakes processes late. */
+ * the timer woke the loop. Without SIGCONT, only a delay of more than a third of session_ttl counts
+ * as a stop, because a busy machine also wakes processes late. With SIGCONT, the stop is logged and
+ * counted only if the delay is longer than session_ttl divided by STOP_PART. */
 static bool react_to_stop(struct agent *agent, int64_t late_ns)
 {
     int64_t ttl_ns = agent->config.session_ttl_ns;
@@ -322,7 +323,7 @@ static void look_at_rate(struct agent *agent)
 
 #define TRIM_EVERY_NS INT64_C(2000000000)
 
-/* A small agent unmaps the code that it does not use. */
+/* With profile_small, the agent unmaps the code that it does not use. */
 static void trim(struct agent *agent, int64_t now_ns)
 {
     if (agent->config.profile == &profile_small && now_ns >= agent->loop->trim_ns) {
@@ -652,7 +653,7 @@ static bool is_safe(const struct agent *agent)
  */
 static bool wait_until_safe(struct agent *agent)
 {
-    /* After a recovery the only voter grants nothing for a while. Its agent serves meanwhile. */
+    /* After a recovery the only voter grants nothing for a while, but its agent serves clients. */
     bool alone = record_is_alone(agent) && agent->meta.recovery_wait_ms == 0;
     /* The wait must be shorter than the time that systemd waits for a start, even if session_ttl is
      * long. */

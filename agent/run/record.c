@@ -1,4 +1,4 @@
-/* The record of voters by which the agent goes: see record.h. */
+/* The record of voters that the agent uses: see record.h. */
 #include "run/record.h"
 
 #include <inttypes.h>
@@ -10,7 +10,7 @@
 #include "peers/peers.h"
 #include "proto/check.h"
 
-/* Makes the rest of the agent go by agent->record. */
+/* Makes the other parts of the agent use agent->record. */
 static void show(struct agent *agent)
 {
     const struct message_voters *record = &agent->record;
@@ -45,7 +45,7 @@ static const char *address_in_file(const struct config *config, const struct mes
     return "";
 }
 
-/* Makes the record of number 1, of these voters. */
+/* Makes the record of number 1, with these voters. */
 static void begin_with(struct agent *agent, const struct message_agent *names, uint32_t count)
 {
     char addresses[MESSAGE_VOTERS_MAX][MESSAGE_ADDRESS_MAX];
@@ -74,8 +74,8 @@ static int begin_from_file(struct agent *agent)
     return AGENT_EXIT_OK;
 }
 
-/* The observer of a cell that never changed goes by its configuration. A voter goes by the voters
- * with which its store began, because the other voters do. */
+/* In a cell that never changed its voters, an observer uses the voters of its configuration. A
+ * voter uses the voters with which its store began, because the other voters do the same. */
 int record_begin(struct agent *agent)
 {
     struct message_rules rules;
@@ -106,7 +106,7 @@ int record_see_votes(struct agent *agent, bool *voted)
                 store_change_of_voters(agent->store, &change, &accepted);
     accepted = accepted && change.number > agent->record.number;
     *voted = *voted || accepted;
-    /* a record that another one has followed is complete */
+    /* a record with a later record after it is complete */
     const struct message_voters *record = &agent->record;
     bool just = record->act == MESSAGE_MEMBER_REMOVE &&
                 memcmp(&record->changed, &agent->host_config.agent, sizeof(record->changed)) == 0;
@@ -207,7 +207,7 @@ void record_tell(const struct agent *agent)
         log_unsigned(&line, "number", agent->record.number);
         log_text(&line, "voters", text);
         log_text(&line, "text",
-                 "the cell goes by these voters, and not by [voters] of the configuration: write "
+                 "the cell uses these voters, and not [voters] of the configuration: write "
                  "them there; `holdfast member` changes them");
         log_end(&line);
     }
@@ -242,7 +242,7 @@ void record_changed(void *arg, const struct message_voters *record)
 {
     struct agent *agent = arg;
     message_voters_copy(&agent->record, record);
-    agent->record.complete = false; /* record_complete() says so, when it is durable */
+    agent->record.complete = false; /* record_complete() sets it, when that is durable */
     agent->record_known = true;
     show(agent);
     log_changed(agent);

@@ -1,9 +1,10 @@
 /*
- * The record of voters by which the agent goes (docs/PROTOCOL.md, "Changing the voters").
+ * The record of voters that the agent uses (docs/PROTOCOL.md, "Changing the voters").
  *
- * The configuration's [voters] begins a cell, and says where an agent looks first. From then on the
- * record in the store decides who votes. agent->record is the present one. All other parts of the
- * agent read the voters in agent->host_config, and their names as text in agent->voter_names.
+ * A cell begins with the voters in [voters] of the configuration, and an agent asks these voters
+ * first. From then on the record in the store says which agents vote. agent->record is the present
+ * record. All other parts of the agent read the voters from agent->host_config, and their names as
+ * text from agent->voter_names.
  */
 #ifndef AGENT_RECORD_H
 #define AGENT_RECORD_H
@@ -12,22 +13,23 @@
 
 #include "agent.h"
 
-/* Takes the record with which the agent starts: that of the store. A store without one is of a cell
- * that never changed: its record is that of number 1, of the voters that the store knows, or of the
- * configuration. Fills in the voters of agent->host_config. Returns AGENT_EXIT_OK, or an exit code
- * with one line in agent->error. */
+/* Sets agent->record to the record with which the agent starts. That is the record in the store. If
+ * the store has none, the cell never changed its voters. Then this makes the record of number 1,
+ * with the voters that the store knows, or with those of the configuration. Fills in the voters of
+ * agent->host_config. Returns AGENT_EXIT_OK, or an exit code with one line in agent->error. */
 int record_begin(struct agent *agent) __attribute__((warn_unused_result));
 
-/* Finds out whether the store has voted: whether the agent needs a quorum core. A voter whose
- * removal is complete begins again with an empty store, as an observer, so it may become a voter
- * again. A store that has promised or accepted in the register of the next record keeps what it
- * has, because that record may have been chosen. Returns as record_begin(). */
+/* Sets *voted to whether the store has voted, so that the agent needs a quorum core. If this voter
+ * was removed and its removal is complete, this empties its store, and the agent continues as an
+ * observer that may become a voter again. A store that has accepted something in the register of
+ * the next record is not emptied, because that record may have been chosen. Returns as
+ * record_begin(). */
 int record_see_votes(struct agent *agent, bool *voted) __attribute__((warn_unused_result));
 
 /* Compares the cell's rules, as configured, with those that the store has had since the agent first
  * ran. Rules that differ are refused, except in a cell of one voter, where the configured rules
- * replace the stored ones. The voters are no part of the comparison: those of the record count, and
- * record_tell() reports a configuration with others. Returns as record_begin(). */
+ * replace the stored ones. The voters are not compared: the agent uses those of the record, and
+ * record_tell() reports if the configuration has others. Returns as record_begin(). */
 int record_check_rules(struct agent *agent, const struct message_rules *rules)
     __attribute__((warn_unused_result));
 
@@ -39,7 +41,7 @@ void record_tell(const struct agent *agent);
  * should read to text, its lines separated by "; ". */
 bool record_differs(const struct agent *agent, char *text, size_t size);
 
-/* Returns whether the record is only that of an observer's configuration. */
+/* Returns whether the record was only made from the configuration of an observer. */
 bool record_is_unsure(const struct agent *agent);
 
 /* For struct driver_operations; arg is the agent. */

@@ -12,9 +12,9 @@
 #include "run/record.h"
 #include "run/start.h"
 
-/* A recovery begins so many rounds above the highest one that the store knows. The lost voters may
- * have used more rounds than it knows, but by far not so many: each take-over of a partition uses
- * one. */
+/* A recovery begins this many rounds above the highest round that the store knows. The lost voters
+ * may have used rounds that the store does not know, but far fewer than this: each take-over of a
+ * partition uses one. */
 enum { ROUNDS_SKIPPED = 1 << 24 };
 
 /* Opens the folders, and the store, which may be a backup. */
@@ -119,7 +119,7 @@ static int check(struct agent *agent, const struct store_survey *survey)
     return AGENT_EXIT_OK;
 }
 
-/* Fills in with what the cell begins anew. */
+/* Fills in the state with which the cell begins anew. */
 static int plan(struct agent *agent, const struct store_survey *survey,
                 struct store_recovery *recovery)
 {
@@ -144,7 +144,7 @@ static int plan(struct agent *agent, const struct store_survey *survey,
     if (!store_rules(agent->store, &stored, &found)) {
         return agent_fail(agent, AGENT_EXIT_SOFTWARE, "%s", store_error(agent->store));
     }
-    /* Sessions of before may have longer durations than the file now says. */
+    /* Earlier sessions may have had longer durations than those in the present configuration. */
     if (found && stored.session_ttl_ns > rules.session_ttl_ns) {
         rules.session_ttl_ns = stored.session_ttl_ns;
     }
@@ -186,7 +186,7 @@ static void print_voters(const struct agent *agent, const char *between, bool se
     }
 }
 
-/* Prints up to which commit this store has seen that voter's store. */
+/* Prints the last commit of that voter's store that this store has seen. */
 static void print_seen(const struct message_agent *name, const struct store_survey *survey)
 {
     for (uint32_t i = 0; i < survey->seen_count; i++) {

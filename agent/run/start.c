@@ -239,8 +239,9 @@ static void fill_rules(struct agent *agent)
     memcpy(rules->voters, host->voters, sizeof(rules->voters));
 }
 
-/* Returns for how many lock names the quorum core has room. If the file gives more `locks` than the
- * profile, a cell of one host can store that many, and as many that were in use before. */
+/* Returns for how many lock names the quorum core has room. The configuration may set more `locks`
+ * than the profile. A cell of one host then has room for that many names, and for as many names
+ * that were in use before. */
 static uint32_t registers_max(const struct config *config)
 {
     uint64_t wanted = (uint64_t)config->limits.locks * config->namespace_count * 2;

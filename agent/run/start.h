@@ -30,10 +30,11 @@ void agent_epoch_known(struct agent *agent);
 bool agent_lock_socket_again(struct agent *agent) __attribute__((warn_unused_result));
 /* Returns the epoch of the session that this start adopted or began. */
 uint32_t agent_epoch(const struct agent *agent);
-/* Logs how the session begins. why: why the previous session does not go on; NULL: it does. */
+/* Logs how the session begins. why: the reason why the previous session does not continue; NULL: it
+ * continues. */
 void agent_log_start(const struct agent *agent, const char *why);
 /* For struct driver_operations: makes a quorum core that learns. arg is the agent, an observer
- * whose store has nothing of a quorum core. Returns NULL if it cannot; the log says why. */
+ * whose store has no rows of a quorum core. Returns NULL if it cannot; the log says why. */
 struct quorum *agent_learn(void *arg);
 /* Returns the rules of the cell, as configured. */
 const struct message_rules *agent_rules(const struct agent *agent);

@@ -21,23 +21,24 @@
 #include "turn.h"
 
 enum {
-    PIECE_MS = 1,      /* between two pieces */
-    FORGET_MS = 10000, /* a backup for which nobody asked for so long is dropped */
+    PIECE_MS = 1,      /* the pause between two pieces */
+    FORGET_MS = 10000, /* a backup is dropped if its client has not asked for it for this long */
 };
 
 struct backups {
     struct agent *agent;
-    uv_timer_t timer;   /* for the next piece, and for backups that nobody wants any more */
+    uv_timer_t timer;   /* for the next piece, and for dropping a backup that is not wanted any
+                         * more */
     uv_async_t checked; /* the thread is done */
     uint32_t connection;
     enum hf_backup_stage stage; /* 0: there is no backup */
     bool ordered;               /* a piece is under way */
     bool thread_runs;
     int64_t asked_ns; /* when its client last asked */
-    bool dropped;     /* nobody wants it any more: the next piece ends the copying */
+    bool dropped;     /* it is not wanted any more: the next piece ends the copying */
     uint64_t done;
     uint64_t total;
-    /* What a piece has done. While a piece is under way only the piece touches these. */
+    /* The results of a piece. While a piece is under way, only the piece uses these fields. */
     struct {
         struct store_backup *copy;
         enum store_backup_result result;
@@ -81,7 +82,7 @@ static void fail(struct backups *backups)
     log_end(&line);
 }
 
-/* Returns whether nobody has asked for the backup for a while. */
+/* Returns whether the client has not asked for the backup for FORGET_MS. */
 static bool is_unwanted(const struct backups *backups)
 {
     return clock_boottime_ns() - backups->asked_ns > FORGET_MS * INT64_C(1000000);

@@ -2,11 +2,11 @@
  * Backups of this voter's store, for `holdfast member backup`.
  *
  * The agent copies the store into a file in its state_dir, a few pages at a time, between batches
- * (driver/disk.h). A thread of its own then looks for damage in the copy (io/store.h). The client
- * asks again and again how far the backup has come, and at last gets a descriptor of the copy. The
+ * (driver/disk.h). Then a separate thread checks the copy for damage (io/store.h). The client
+ * repeatedly asks for the progress of the backup, and finally gets a descriptor of the copy. The
  * file has lost its name by then, so nothing is left if the client or the agent dies. There is one
- * backup at a time, which belongs to one connection. If its client does not ask for a while, the
- * backup is dropped.
+ * backup at a time, which belongs to one connection. The backup is dropped if its client does not
+ * ask for a while.
  */
 #ifndef AGENT_SERVE_BACKUPS_H
 #define AGENT_SERVE_BACKUPS_H
@@ -29,7 +29,7 @@ struct backups_answer {
     size_t size;
     int fd; /* the copy, which the caller closes; -1: there is none yet */
 };
-/* Begins a backup for that connection, or says how far it has come. */
+/* Begins a backup for that connection, or reports its progress. */
 struct backups_answer backups_ask(struct backups *backups, uint32_t connection, uint64_t request,
                                   unsigned char *bytes) __attribute__((warn_unused_result));
 

@@ -175,7 +175,8 @@ static void log_connected(struct agent *agent, const struct host_action *action,
                           const struct peer *peer)
 {
     struct log_line line;
-    /* Each call of the command line connects anew. Only a process that stays can come back. */
+    /* Each run of `holdfast` makes a new connection. Only a process that lives longer can resume
+     * one. */
     enum log_level level = action->as.identity.resumed ? LOG_LEVEL_INFO : LOG_LEVEL_DEBUG;
     log_begin_limited(&line, level, "client_connected", &agent->clients->limit,
                       clock_boottime_ns());

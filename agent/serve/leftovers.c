@@ -1,10 +1,10 @@
 /*
  * Leftovers in /dev/shm: see serve/leftovers.h.
  *
- * Nothing here waits for a lock that a stranger can keep. Only this user can enter the folders, and
- * no client has the lease page. A region's object is only looked at by its name. The helper process
- * opens the folders, because a name in /dev/shm may vanish, and a look at a missing name takes the
- * lock of /dev/shm.
+ * No function here waits for a lock that a stranger can hold. Only this user can enter the folders,
+ * and no client maps the lease page. A region is never opened here: only its size is read, by its
+ * name. The helper process opens the folders, because a name in /dev/shm may vanish, and a lookup
+ * of a missing name takes the lock of /dev/shm.
  */
 #include "serve/leftovers.h"
 
@@ -32,10 +32,10 @@ enum {
     LOOK_S = 60,           /* the pause between two looks */
     AGAIN_MS = 500,        /* the pause after a look that ordered a removal */
     CLEAR_MS = 5000,       /* the most time that a start waits */
-    LIST_MS = 2000,        /* the part of it in which the list must come */
+    LIST_MS = 2000,        /* the part of CLEAR_MS in which the list must arrive */
     PAUSE_MS = 5,          /* the pause between two steps of a start */
     GRACE_MAX_S = 3600,    /* the longest grace period that a configuration may have */
-    DELAY_LEAST_MS = 1000, /* what an agent takes for a lock-delay that it does not know */
+    DELAY_LEAST_MS = 1000, /* a shorter noted lock-delay counts as this one */
     DELAY_TIMES = 3, /* a lock-delay is counted at most 2.7 times (docs/TIMEOUTS.md, "A hold") */
     ENTRIES_MAX = 1 << 16,
 };
@@ -44,14 +44,14 @@ static const int64_t second_ns = 1000000000;
 
 struct leftover {
     char ending[REMOVER_ENDING_MAX]; /* the end of its name: the store's id */
-    uint64_t bytes;                  /* when it was first seen whole */
-    int64_t due_ns;                  /* when it may go; INT64_MAX: not known */
+    uint64_t bytes;                  /* its memory when it was first seen, before any removal */
+    int64_t due_ns;                  /* when it may be removed; INT64_MAX: not known */
 };
 
 struct leftovers {
-    int listing; /* of a look that has begun: where the list comes from; -1: none has begun */
-    struct remover_list list; /* what has come of it */
-    bool ordered;             /* the last look ordered a removal of a region */
+    int listing;              /* the descriptor for remover_listed(); -1: no look is under way */
+    struct remover_list list; /* the part of the list that has arrived */
+    bool ordered;             /* the last look ordered the removal of a region */
     bool busy;       /* too many ordered removals are not done yet, so this look orders none */
     int64_t next_ns; /* when the next look begins */
     uint32_t count;
@@ -92,7 +92,7 @@ static void path_of(const struct agent *agent, const char *ending, char path[REM
              ending);
 }
 
-/* Returns whether that is the end of the name of an agent's folder, with another store. */
+/* Returns whether `ending` is the end of a folder's name for an agent with another store. */
 static bool is_other(const struct agent *agent, const char *ending)
 {
     size_t length = strlen(own_ending(agent));
@@ -100,10 +100,10 @@ static bool is_other(const struct agent *agent, const char *ending)
            strcmp(ending, own_ending(agent)) != 0;
 }
 
-/* ---- may it go? ---- */
+/* ---- when may it be removed? ---- */
 
-/* Returns when a folder that has no session may go. If the clock is set meanwhile, the folder goes
- * earlier or later, which harms nobody. */
+/* Returns when a folder that has no session may be removed. If the clock is set meanwhile, the
+ * folder is removed earlier or later, which does no harm. */
 static int64_t due_without_session(const struct agent *agent, int folder)
 {
     struct stat status;
@@ -133,8 +133,9 @@ static int64_t due_of_session(const struct lease_file_past *past)
     return deadline_ns > INT64_MAX - more_ns ? INT64_MAX : deadline_ns + more_ns;
 }
 
-/* Returns when the folder may go. The caller has locked it. Removing a region changes the time of
- * the folder, so a folder without a session that could go before may still go. */
+/* Returns when the folder may be removed. The caller has locked it. The removal of a region changes
+ * the folder's time. So for a folder without a session, the result of an earlier look still counts
+ * if it is earlier. */
 static int64_t due_of(const struct agent *agent, int folder, const struct leftover *before)
 {
     struct lease_file_past past;
@@ -151,7 +152,8 @@ static int64_t due_of(const struct agent *agent, int folder, const struct leftov
 
 /* ---- one folder ---- */
 
-/* Locks the folder. Returns false if it is not one of this user's agents, or an agent serves it. */
+/* Locks the folder. Returns false if it does not belong to an agent of this user, or if an agent
+ * serves it. */
 static bool lock_unserved(const struct agent *agent, int folder)
 {
     struct stat status;
@@ -220,8 +222,8 @@ static void log_removed(const char *path, uint64_t bytes)
     log_end(&line);
 }
 
-/* Looks at a folder, and removes it or a part of it if it may go. `before`: what an earlier look
- * found there; NULL: this is the first. */
+/* Looks at a folder. If it may be removed, removes its regions, or the empty folder. `before`: what
+ * the previous look found there; NULL: this is the first look at it. */
 static void look_at(struct agent *agent, const char *ending, int fd, const struct leftover *before)
 {
     struct leftovers *leftovers = agent->leftovers;
@@ -297,7 +299,7 @@ static void begin(struct agent *agent)
     agent->leftovers->next_ns = clock_boottime_ns() + LOOK_S * second_ns;
 }
 
-/* Goes on with the look that has begun. Returns false if its list has not come yet. */
+/* Continues the look that has begun. Returns false if its list has not arrived yet. */
 static bool go_on(struct agent *agent)
 {
     struct leftovers *leftovers = agent->leftovers;
@@ -324,7 +326,7 @@ void leftovers_look(struct agent *agent, int64_t now_ns)
 }
 
 /* Makes one look, and waits for the removals that it orders. Returns whether another look may find
- * that more can go. */
+ * more to remove. */
 static bool look_now(struct agent *agent, int64_t end_ns)
 {
     struct leftovers *leftovers = agent->leftovers;
@@ -348,7 +350,7 @@ void leftovers_clear(struct agent *agent)
 {
     int64_t end_ns = clock_boottime_ns() + CLEAR_MS * (second_ns / 1000);
     while (agent->leftovers->listing < 0 && look_now(agent, end_ns)) {
-        /* ends with CLEAR_MS */
+        /* look_now() returns false after CLEAR_MS */
     }
 }
 

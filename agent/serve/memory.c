@@ -141,8 +141,9 @@ static int open_folder(struct agent *agent)
 }
 
 /* Returns whether the folder still has a name. An agent with another store may have removed it
- * after this agent had opened it (serve/leftovers.h). A folder that is removed has no links. A look
- * at its name would take the lock of /dev/shm, which a stranger can keep, if the name is missing.
+ * after this agent had opened it (serve/leftovers.h). A removed folder has no links. A lookup of
+ * its name is no alternative: if the name is missing, the lookup takes the lock of /dev/shm, which
+ * a stranger can hold.
  */
 static bool is_named(const struct agent *agent)
 {

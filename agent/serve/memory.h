@@ -5,7 +5,7 @@
  *
  * Only the agent's user may enter the folder (0700). Its name stays the same for the life of the
  * store. From memory_open() to memory_close() the agent has a flock() on the folder, so that an
- * agent with another store does not take the folder for left over (serve/leftovers.h).
+ * agent with another store does not take the folder for a leftover (serve/leftovers.h).
  */
 #ifndef AGENT_SERVE_MEMORY_H
 #define AGENT_SERVE_MEMORY_H
@@ -23,7 +23,7 @@ int memory_fd(const struct agent *agent);
 /* Returns the folder's name in /dev/shm, with a slash before it. Valid after memory_open(). */
 const char *memory_folder(const struct agent *agent);
 
-/* Returns whether that is the name of a region's folder, of any namespace. */
+/* Returns whether `name` is that of the folder of a region, in any namespace. */
 bool memory_is_region(const char *name);
 
 /* Returns whether that region can be mapped and touched. Returns false if a client makes each touch

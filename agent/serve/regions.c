@@ -487,7 +487,7 @@ static bool make_all(struct agent *agent)
 
 int regions_make(struct agent *agent)
 {
-    leftovers_clear(agent); /* there may be no room before that */
+    leftovers_clear(agent); /* before that there may be no room for the regions */
     if (!make_all(agent)) {
         leftovers_explain(agent);
         return AGENT_EXIT_UNAVAILABLE;

@@ -13,7 +13,7 @@ static const int64_t pace_refused_ns = 5000000000;
 struct users {
     uv_poll_t poll;
     int64_t asked_ns; /* when agent->accounts was last asked to look again */
-    bool refused;     /* a process was refused since then */
+    bool refused;     /* a process has been refused since asked_ns */
 };
 
 static void log_account(const struct agent *agent, enum log_level level, const char *event,

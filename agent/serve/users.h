@@ -14,8 +14,8 @@
 bool users_start(struct agent *agent) __attribute__((warn_unused_result));
 /* Frees what users_start() made. Called when the loop is closed. */
 void users_destroy(struct agent *agent);
-/* Called in each upkeep: has the names looked up again if the last lookup was a minute ago, or some
- * seconds ago and a process was refused since. */
+/* Called in each upkeep: orders a new lookup of the names if the last one was a minute ago, or if
+ * it was some seconds ago and a process has been refused since. */
 void users_look(struct agent *agent, int64_t now_ns);
 /* Called when a process was refused, or may not use some namespace: has the names looked up again
  * if the last lookup was some seconds ago. */

@@ -1,7 +1,8 @@
 /*
- * A voter of a cell is replaced by another host, under load: the longest wait of any client beside
- * the waits of the undisturbed cell, and how long the replacement takes. In each round an observer
- * takes the place of a voter, and the voter becomes the observer of the next round.
+ * Replaces a voter of a cell under load by another host. The bench reports how long the replacement
+ * takes, and the longest wait of any client during it, next to the longest wait of the undisturbed
+ * cell. In each round an observer takes the place of a voter, and the voter becomes the observer of
+ * the next round.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -25,7 +26,7 @@ static const int64_t second_ns = INT64_C(1000000000);
 /* The times of one replacement, in s. */
 struct replacement {
     double copied_s;  /* until the newcomer has what the voters have */
-    double decided_s; /* until the cell goes by the record that has the newcomer */
+    double decided_s; /* until the record with the newcomer is in force */
     double took_s;    /* until the old voter may be switched off */
 };
 
@@ -67,7 +68,7 @@ static int replace(const struct cell *cell, uint32_t old, uint32_t new, struct r
             out->copied_s = seconds;
         }
         if (out->copied_s == 0 && strstr(line, "decided; the cell settles") != NULL) {
-            out->copied_s = seconds; /* the stage between was too short to be seen */
+            out->copied_s = seconds; /* a stage that was too short to be printed */
         }
         if (out->decided_s == 0 && strstr(line, "decided; the cell settles") != NULL) {
             out->decided_s = seconds;
@@ -108,8 +109,8 @@ static int replace_once(struct cell *cell, uint32_t round, struct load_window *q
     return result;
 }
 
-/* Restarts the host that was replaced, whose agent then empties its store: it may become a voter
- * again. */
+/* Restarts the host that was replaced. Its agent then empties its store, so that the host may
+ * become a voter again. */
 static int empty(struct cell *cell, struct agent *newcomer, uint32_t round)
 {
     pause_ns(settle_ns); /* until it has stored that its removal is complete */

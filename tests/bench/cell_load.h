@@ -50,13 +50,13 @@ void load_free(struct load *load);
 /* The acquires of a window of time. */
 struct load_window {
     double median_us, longest_us;
-    /* 99.9 % of the acquires are shorter; leaves out the names of one coordinator */
+    /* the 99.9th percentile, without the names of one coordinator */
     double tail_us;
     uint64_t count;
 };
 
 /* Fills in *out from the acquires that were under way at any moment of the window. out->tail_us
- * leaves out the names that host `without` coordinates; CELL_HOSTS: none. */
+ * leaves out the names that host `without` coordinates; CELL_HOSTS leaves out none. */
 int load_look(const struct load *load, int64_t start_ns, int64_t end_ns, uint32_t without,
               struct load_window *out) MUST_CHECK;
 

@@ -74,6 +74,9 @@ double series_max(const struct series *series)
 
 struct side *figure_side(struct figure *figure, const char *label, const char *unit, int decimals)
 {
+    if (figure->side_count == SIDES_MAX) {
+        abort();
+    }
     struct side *side = &figure->sides[figure->side_count++];
     *side = (struct side){.label = label, .unit = unit, .decimals = decimals};
     return side;
@@ -82,6 +85,9 @@ struct side *figure_side(struct figure *figure, const char *label, const char *u
 void figure_verdict(struct figure *figure, const char *text, double value, enum bound_kind kind,
                     double bound)
 {
+    if (figure->verdict_count == VERDICTS_MAX) {
+        abort();
+    }
     struct verdict *verdict = &figure->verdicts[figure->verdict_count++];
     *verdict = (struct verdict){.value = value, .kind = kind, .bound = bound};
     snprintf(verdict->text, sizeof(verdict->text), "%s", text);

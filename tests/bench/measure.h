@@ -22,7 +22,7 @@
 enum {
     SERIES_MAX = 64,
     SIDES_MAX = 10,
-    VERDICTS_MAX = 2,
+    VERDICTS_MAX = 3,
     NOTE_MAX = 480,
     VERDICT_TEXT_MAX = 80,
 };

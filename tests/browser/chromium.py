@@ -1,8 +1,8 @@
-"""A headless Chromium for the tests of the status page, spoken to through a pipe.
+"""A headless Chromium for the tests of the status page. The test controls it through a pipe.
 
 The pipe carries the DevTools protocol: JSON objects, each followed by a zero byte. The browser runs
-with a profile of its own, which is removed at the end. It reaches no other host, because the page
-has no address of one: see Browser.addresses().
+with a profile of its own, which is removed at the end. It loads nothing from other hosts:
+Browser.addresses() lets the test check that.
 """
 import base64
 import json
@@ -23,8 +23,8 @@ class Browser:
         self.asked = []
         take, self.give = os.pipe()
         self.read, put = os.pipe()
-        # The browser reads orders from descriptor 3 and writes answers to 4. The copies above 9
-        # keep the two from overwriting each other.
+        # The browser reads commands from descriptor 3 and writes answers to 4. The descriptors are
+        # first copied above 9, so that neither dup2() overwrites the other one.
         command = ["chromium", "--headless=new", "--no-sandbox", "--disable-gpu",
                    "--hide-scrollbars", "--no-first-run", "--disable-extensions",
                    "--disable-background-networking", "--disable-component-update",

@@ -1,9 +1,10 @@
 """The status page in a real browser: ./dev page runs this test.
 
-It opens the samples of tests/unit/page_samples.c, and the pages of a real cell that is first well,
-then degraded, then failing. For each it checks, on a phone and on a desktop, in light and in dark,
-that nothing is cut off or has to be scrolled sideways, that each text has enough contrast, that the
-browser loads nothing else, and what a screen reader is given.
+It opens the samples of tests/unit/page_samples.c, and the pages of a real cell that is first
+healthy, then degraded, then failing. It shows each page on a phone and on a desktop, in light and
+in dark. It checks that nothing is cut off or has to be scrolled sideways, that each text has enough
+contrast, and that the browser loads nothing else. It also checks the roles and names that a screen
+reader gets.
 
 Usage: page.py BUILD_DIR PICTURES_DIR
 """
@@ -60,7 +61,8 @@ CONTRAST = r"""
 })()
 """
 
-# Elements that stick out of the window. Their own boxes may be clipped, so this looks at texts.
+# Texts that stick out of the window. The boxes of elements may be clipped, so the script measures
+# the texts.
 OUTSIDE = r"""
 (() => {
   const found = [];
@@ -90,7 +92,7 @@ def expect(condition, text):
 
 
 def check_layout(browser, url, name, width, dark):
-    """Checks what must hold for each page, however it is looked at."""
+    """Checks the properties that each page must have in every view."""
     where = f"{name}, {width} pixels, {'dark' if dark else 'light'}"
     browser.look(url, width, dark=dark)
     wide = browser.ask("document.documentElement.scrollWidth")

@@ -15,7 +15,7 @@
 enum { ACTOR_LOCKS = 64 };
 
 enum actor_kind {
-    ACTOR_OPEN = 1, /* takes: name, options; replies, like ACQUIRE: text, why it failed */
+    ACTOR_OPEN = 1, /* takes: name, options; replies as ACQUIRE does: text, why it failed */
     ACTOR_CLOSE,
     ACTOR_ACQUIRE, /* takes: mode, timeout_ns */
     ACTOR_START,   /* takes: mode, timeout_ns */

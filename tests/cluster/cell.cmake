@@ -13,7 +13,7 @@ if(TARGET holdfastd)
     target_link_libraries(test_cluster_cell_hostile PRIVATE hf_proto)
     target_link_libraries(test_cluster_cell_flush PRIVATE PkgConfig::SQLITE)
     add_dependencies(test_cluster_cell_flush holdfast_faults)
-    # All faults, for half a minute. ./dev torture runs for as long as its option says.
+    # All faults, for half a minute. ./dev torture runs for the time that its option sets.
     add_executable(torture torture.c torture_round.c torture_faults.c torture_members.c)
     set_target_properties(torture PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
     target_link_libraries(torture PRIVATE hf_flags cluster_harness PkgConfig::SQLITE)

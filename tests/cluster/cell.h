@@ -40,8 +40,8 @@ void cell_make(struct cell *cell, unsigned voters, unsigned observers);
 void cell_launch(struct cell *cell);
 /* Waits until all agents that were launched take connections. */
 void cell_await(struct cell *cell);
-/* Returns the address at which other agents reach that host's agent, as a configuration has it. It
- * is in a static buffer. */
+/* Returns the address at which other agents reach that host's agent, in the form that a
+ * configuration uses. The result is in a static buffer. */
 const char *cell_address(const struct cell *cell, unsigned host);
 /* Writes another port into the configuration of a host, whose agent uses it from its next start
  * on. */

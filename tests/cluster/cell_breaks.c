@@ -1,6 +1,7 @@
 /*
- * `holdfast break` of a lock that two hosts share, run on a third host: what it prints, and that it
- * reports success only if no hold of before is left, whatever the network loses.
+ * `holdfast break` runs on a third host and breaks a lock that two hosts share. The tests check its
+ * output. It must report success only when both holds have ended, even if the network loses
+ * packets.
  */
 #include "../suite_main.h"
 #include "actor.h"
@@ -62,7 +63,7 @@ static void stop(void)
     cell_stop(&cell);
 }
 
-/* Returns whether what was printed says that a hold of this holder ended. */
+/* Returns whether the command printed that the hold of this holder ended. */
 static bool printed(unsigned i)
 {
     char text[128];

@@ -1,8 +1,8 @@
 /*
  * The voters of a cell change while workers on every host use its locks, and beside the change a
- * host dies, a majority is cut off, or a copied store comes up. (crowd.h says what is recorded and
- * checked: never two holders, no token back, no waiter left.) members.c tests changes without other
- * faults.
+ * host dies, a majority is cut off, or a copied store comes up. crowd.h records and checks the
+ * locks: two processes never hold at once, no token goes back, and no waiter is left. members.c
+ * tests changes without other faults.
  */
 #include <errno.h>
 #include <signal.h>
@@ -34,7 +34,7 @@ static void start(void)
     cell_options.ttl_ms = TTL_MS;
     cell_options.grace_ms = TTL_MS;
     cell_make(&cell, VOTERS, HOSTS - VOTERS);
-    cell.hosts = CROWDED; /* host e is nobody's yet */
+    cell.hosts = CROWDED; /* host e has no agent yet */
     cell_launch(&cell);
     cell_await(&cell);
     crowd_start(&crowd, &cell, &plan);
@@ -60,8 +60,8 @@ static const char *words(bool add, unsigned host)
     return text;
 }
 
-/* Asks for the change, again and again, until it is complete. Whatever interrupted it, the same
- * command goes on with it. */
+/* Asks for the change, again and again, until it is complete. After an interruption, the same
+ * command continues the change. */
 static void change(unsigned asked, bool add, unsigned host)
 {
     int64_t end_ns = boottime_now() + (int64_t)plan.guard_ms * MS;
@@ -114,7 +114,7 @@ static void retire(unsigned asked, unsigned host)
 /* The steps of a change at which an agent is killed. */
 enum step { ASKED, LEARNS, LEARNED, CHOSEN, SETTLES, STEPS };
 
-/* Waits until the change that `command` asked for has come so far, or has ended. */
+/* Waits until the change that `command` asked for has reached this step, or has ended. */
 static void await_step(FILE *command, enum step step, unsigned number, uint64_t random)
 {
     char chosen[48];
@@ -127,14 +127,14 @@ static void await_step(FILE *command, enum step step, unsigned number, uint64_t 
         }
         sleep_ms(1);
     }
-    /* somewhere within the step */
+    /* the kill comes at a random moment within the step */
     sleep_ms(step == LEARNED   ? 20 + (int64_t)(random % 400)
              : step == SETTLES ? 50 + (int64_t)(random % (2 * TTL_MS))
                                : (int64_t)(random % 20));
 }
 
 /* Host d is added and removed again, and in each of the two changes the victim is killed at that
- * step and comes back a little later. The command is given to another host. */
+ * step and comes back a little later. The command runs on another host. */
 static void change_and_kill(unsigned victim, enum step step, uint64_t *random)
 {
     unsigned asked = (victim + 1) % VOTERS;
@@ -145,10 +145,10 @@ static void change_and_kill(unsigned victim, enum step step, uint64_t *random)
         FILE *command = member_begin(&cell.agents[asked], "%s --wait 60s", words(add, D));
         await_step(command, step, number, crowd_draw(random, 1U << 20));
         agent_kill(&cell.agents[victim]);
-        sleep_ms((int64_t)crowd_draw(random, 2) * 4 * TTL_MS); /* its session goes on, or ends */
+        sleep_ms((int64_t)crowd_draw(random, 2) * 4 * TTL_MS);
         crowd_await_others(&crowd, victim, 3);
         agent_start(&cell.agents[victim]);
-        member_end(command); /* it may have been refused for want of the victim */
+        member_end(command); /* the change may have been refused, because the victim was down */
         change(asked, add, D);
         crowd_await_all(&crowd, 5);
         member_await_voters(&cell.agents[victim], add ? ABCD : ABC);
@@ -170,8 +170,8 @@ END_TEST
 
 /* ---- other tests ---- */
 
-/* The voter that coordinates a lock in use is removed, and the next one too. Each serves its own
- * host as an observer afterwards. It is added again, with what it knew as a voter forgotten. */
+/* A voter that coordinates a lock in use is removed, then serves its own host as an observer,
+ * empties its store, and is added again. This repeats with the next coordinator. */
 START_TEST(a_removed_coordinator_under_load)
 {
     change(A, true, D);
@@ -192,11 +192,11 @@ START_TEST(a_removed_coordinator_under_load)
 }
 END_TEST
 
-/* While a majority of the voters is cut off, a change is refused or waits. Nothing of it is done on
- * any host. When the links are well, it takes place. */
+/* While a majority of the voters is cut off, a change is refused or waits. No host carries out any
+ * part of it. The change takes place when the links work again. */
 START_TEST(a_change_while_a_majority_is_cut_off)
 {
-    for (int later = 0; later < 2; later++) { /* cut off before the change, or while it is asked */
+    for (int later = 0; later < 2; later++) { /* the cut comes before the change, or during it */
         FILE *command = NULL;
         if (later) {
             command = member_begin(&cell.agents[A], "%s --wait 3s", words(true, D));
@@ -205,7 +205,7 @@ START_TEST(a_change_while_a_majority_is_cut_off)
         network_isolate(&cell.network, B);
         network_isolate(&cell.network, C);
         if (!later) {
-            sleep_ms(2 * TTL_MS); /* now host a knows that nobody answers */
+            sleep_ms(2 * TTL_MS); /* by now host a knows that no other voter answers */
             command = member_begin(&cell.agents[A], "%s --wait 3s", words(true, D));
         }
         int status = member_end(command);
@@ -353,8 +353,9 @@ START_TEST(an_old_store_under_a_new_name)
 }
 END_TEST
 
-/* A copy of a voter's machine comes up beside the voter, at another address: while it votes, and
- * after it was removed. No client of the cell notices, and the voters change as they are asked. */
+/* A copy of a voter's machine comes up beside the voter, at another address. It does so while the
+ * voter votes, and again after the voter was removed. No client of the cell notices, and the voters
+ * change as they are asked. */
 START_TEST(a_copied_machine)
 {
     agent_stop(&cell.agents[C]);

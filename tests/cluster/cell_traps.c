@@ -246,8 +246,8 @@ START_TEST(lock_delay_behind_a_host_that_vanished)
     struct hf_hold hold = take(0);
     int64_t deadline_ns = boottime_now() + actor_remaining(&actors[0], 0);
     network_isolate(&cell.network, 0);
-    /* On a slow machine the lease may be over before network_isolate() returns. Then only the
-     * deadline of before is known. */
+    /* On a slow machine the lease may be over before network_isolate() returns. Then the test uses
+     * the deadline that it read before. */
     int64_t now_ns = boottime_now();
     int64_t remaining_ns = actor_remaining(&actors[0], 0);
     deadline_ns = remaining_ns > 0 ? now_ns + remaining_ns : deadline_ns;

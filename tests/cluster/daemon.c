@@ -129,7 +129,7 @@ START_TEST(check_config)
     write_file(path, "[agent]\nname = a\ncell = c\nfoo = 1\n");
     ck_assert_int_eq(run(arguments, said, sizeof(said)), 78);
     ck_assert_ptr_nonnull(strstr(said, "c.ini:4: [agent] foo: found an unknown key"));
-    /* voters with which no cell begins: an error without a store, a warning with one */
+    /* two voters cannot begin a cell: an error without a store, a warning with one */
     snprintf(text, sizeof(text),
              "[agent]\nname = a\ncell = c\nstate_dir = %s/s\n[cell]\nlisten = tcp://127.0.0.1:1\n"
              "[voters]\na = tcp://127.0.0.1:1\nb = tcp://127.0.0.1:2\n",
@@ -734,13 +734,13 @@ START_TEST(the_service_manager_is_told)
 }
 END_TEST
 
-/* systemd sends SIGCONT after SIGTERM, and `timeout` sends it as well. The agent logs a stall only
- * if it lost time. */
+/* systemd sends SIGCONT after SIGTERM, and `timeout` sends it as well. SIGCONT alone is no sign of
+ * a stall: the agent logs one only if it lost time. */
 START_TEST(sigcont_alone_is_no_stall)
 {
     enum {
         STOP_MS = 3000
-    }; /* longer than until the next renewal, and a twentieth of session_ttl */
+    }; /* longer than the time to the next renewal, and than a twentieth of session_ttl */
     agent_create(&agent, NULL);
     agent_start(&agent);
     for (unsigned i = 0; i < 5; i++) {
@@ -752,7 +752,7 @@ START_TEST(sigcont_alone_is_no_stall)
     sleep_ms(STOP_MS);
     agent_continue(&agent);
     await_log("event=stalled", 1);
-    agent_continue(&agent); /* first, so that the turn of SIGTERM is sure to see it */
+    agent_continue(&agent); /* the turn of SIGTERM sees this signal, too */
     ck_assert_int_eq(kill(agent.pid, SIGTERM), 0);
     int status = wait_for(agent.pid);
     agent.pid = 0;

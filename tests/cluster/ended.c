@@ -187,7 +187,7 @@ START_TEST(closed_behind_a_broken_hold)
 }
 END_TEST
 
-/* A process of this host dies, and leaves the lock closed for its lock-delay. */
+/* A process of this host dies, so the lock is closed for its lock-delay. */
 START_TEST(closed_behind_a_dead_process)
 {
     struct actor holder;

@@ -69,7 +69,8 @@ static int open_eventually(struct actor *actor, uint32_t lock, const char *forma
     return result;
 }
 
-/* Expects that the open or acquire fails, and that the library's sentence has each of the texts. */
+/* Expects that the open or acquire fails, and that the library's error message contains each of the
+ * texts. */
 static void expect_full(struct actor *actor, const struct actor_request *request,
                         const char *const *texts)
 {

@@ -1,7 +1,8 @@
 /*
- * The agent's store is replaced. Then the folder that the agent had in /dev/shm with the old store
- * is left over (agent/serve/leftovers.h). The tests check when the next agent removes the folder,
- * and which folders it leaves alone. If root runs them, they have a small /dev/shm of their own.
+ * The agent's store is replaced. Then the agent's old folder in /dev/shm is left over, because its
+ * name is derived from the old store (agent/serve/leftovers.h). The tests check when the next agent
+ * removes the folder, and which folders it leaves alone. If root runs them, they have a small
+ * /dev/shm of their own.
  */
 #include <check.h>
 #include <fcntl.h>
@@ -27,11 +28,11 @@ enum {
     GRACE_MS = 500,
     LATER_MS = 4000,      /* a grace period that leaves time for other steps */
     LATEST_MS = 8000,     /* the same, with a start among them */
-    DELAY_MS = 3000,      /* three times the lock-delay that is assumed */
+    DELAY_MS = 3000,      /* three times the lock-delay that an agent assumes for such a folder */
     SPACE_OFFSET = 56,    /* of the time namespace in the lease page */
     DEADLINE_OFFSET = 32, /* in the lease page */
     NOBODY = 65534,
-    SMALL = 1000, /* locks: a region of less than a MiB */
+    SMALL = 1000, /* `locks` in [limits]: the region is then smaller than a MiB */
     EXIT_UNAVAILABLE = 69,
 };
 
@@ -52,7 +53,7 @@ static void remove_all(const char *path)
     (void)nftw(path, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
 }
 
-/* locks: 0 stands for the default. */
+/* locks: 0 for the default. */
 static void create(struct agent_process *one, unsigned locks, int grace_ms)
 {
     char config[400];
@@ -85,7 +86,8 @@ static int64_t deadline_left(void)
     return deadline_ns;
 }
 
-/* Starts an agent, kills it, and removes its store. Returns when the folder may go. */
+/* Starts an agent, kills it, and removes its store. Returns the time from which on the folder may
+ * be removed. */
 static int64_t leave_folder(unsigned locks, int grace_ms)
 {
     char state[128];
@@ -117,13 +119,13 @@ static void await_gone(const char *path)
     }
 }
 
-/* Writes the path of a folder that could be one of another store, number `number`. */
+/* Writes the path of a folder with the name that store `number` would give it. */
 static void name_one(unsigned number, char path[256])
 {
     snprintf(path, 256, "/dev/shm/holdfast.%s.host-a.%032x", cell, number);
 }
 
-/* Makes such a folder, with a region and no lease page, as old as an hour. */
+/* Makes such a folder with a region and without a lease page. The folder's age is an hour. */
 static void make_one(unsigned number, char path[256])
 {
     char part[300];
@@ -172,8 +174,8 @@ START_TEST(it_goes_in_its_time)
 }
 END_TEST
 
-/* The agent that left the folder had another clock, so this agent does not know whether the session
- * is over. */
+/* The agent that left the folder ran with another clock, so this agent does not know whether the
+ * session is over. */
 START_TEST(the_folder_of_another_time_namespace_stays)
 {
     char path[300];
@@ -194,8 +196,9 @@ START_TEST(the_folder_of_another_time_namespace_stays)
 }
 END_TEST
 
-/* The other agent has the same names. It is stopped, and its lease is long over, so only its
- * flock(2) on the folder keeps the folder. A folder without such a lock goes in the same looks. */
+/* The other agent's folder has regions of the same names. The other agent is stopped, and its lease
+ * ended long ago, so only its flock(2) on the folder protects the folder. A folder without such a
+ * lock is removed meanwhile. */
 START_TEST(the_folder_of_an_agent_that_lives_stays)
 {
     struct agent_process stopped = {.pid = 0};
@@ -210,7 +213,7 @@ START_TEST(the_folder_of_an_agent_that_lives_stays)
     ck_assert_int_eq(stat(left, &before), 0);
     make_one(1, other);
     create(&agent, SMALL, GRACE_MS);
-    agent_start(&agent); /* it makes looks at its start until nothing is left that may go */
+    agent_start(&agent); /* it searches at its start until no folder is left that it may remove */
     await_gone(other);
     ck_assert_int_eq(stat(left, &after), 0);
     ck_assert_uint_eq(after.st_nlink, before.st_nlink); /* the folders of the regions are there */
@@ -224,7 +227,7 @@ START_TEST(the_folder_of_an_agent_that_lives_stays)
 }
 END_TEST
 
-/* An agent that is away for a while comes back to its own store: nothing is left over. */
+/* An agent is down for a while and then starts with its own store. Nothing is left over. */
 START_TEST(its_own_folder_stays)
 {
     create(&agent, SMALL, GRACE_MS);
@@ -280,20 +283,20 @@ START_TEST(only_what_is_surely_left_over_goes)
     }
     REQUIRE(chmod(paths[OPEN], 0755) == 0, "chmod");
     REQUIRE(utimensat(AT_FDCWD, paths[NEW], NULL, 0) == 0, "utimensat");
-    /* a link to a folder that could go */
+    /* a link to a folder that could be removed */
     make_one(COUNT, target);
     snprintf(part, sizeof(part), "%s.target", target);
     REQUIRE(rename(target, part) == 0, "rename");
     name_one(LINK, paths[LINK]);
     REQUIRE(symlink(part, paths[LINK]) == 0, "symlink");
     snprintf(target, sizeof(target), "%.255s", part);
-    /* a file that is not an agent's keeps its folder */
+    /* a file that no agent makes, so the folder stays */
     snprintf(part, sizeof(part), "%s/precious", paths[FULL]);
     close(open(part, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
     REQUIRE(utimensat(AT_FDCWD, paths[FULL],
                       (const struct timespec[2]){{.tv_sec = 1}, {.tv_sec = 1}}, 0) == 0,
             "utimensat");
-    /* a name that is no store's */
+    /* no store has this name */
     snprintf(part, sizeof(part), "%s0", paths[NAMED]);
     REQUIRE(rename(paths[NAMED], part) == 0, "rename");
     snprintf(paths[NAMED], sizeof(paths[NAMED]), "%.255s", part);

@@ -90,22 +90,9 @@ static void start_mappings(int fd, unsigned processes)
     close(ends[0]);
 }
 
-static void start_punchers(int fd)
-{
-    for (unsigned i = 0; i < PUNCHERS; i++) {
-        pid_t pid = fork_tied();
-        if (pid == 0) {
-            for (;;) {
-                punch(fd);
-            }
-        }
-        culprits[culprit_count++] = pid;
-    }
-}
-
-/* Starts a process that punches one hole after the other, and returns when it has begun. On a busy
- * machine another process could otherwise get the processor between two holes, and touch the page
- * then. So this one has the scheduling policy SCHED_FIFO, if the test may set it. */
+/* Starts a process that punches one hole after the other, and returns when it has begun. It has the
+ * scheduling policy SCHED_FIFO, if the test may set it. Otherwise other processes would run between
+ * two holes on a busy machine, and the agent could touch the page then. */
 static void start_steady_puncher(int fd)
 {
     int ends[2];
@@ -125,6 +112,21 @@ static void start_steady_puncher(int fd)
     close(ends[1]);
     ck_assert_int_eq(read(ends[0], &ready, 1), 1);
     close(ends[0]);
+}
+
+/* The first one is steady. */
+static void start_punchers(int fd)
+{
+    start_steady_puncher(fd);
+    for (unsigned i = 1; i < PUNCHERS; i++) {
+        pid_t pid = fork_tied();
+        if (pid == 0) {
+            for (;;) {
+                punch(fd);
+            }
+        }
+        culprits[culprit_count++] = pid;
+    }
 }
 
 static void end_culprits(void)

@@ -45,7 +45,7 @@ int member_end(FILE *command)
     char rest[256];
     size_t size = fread(member_said, 1, sizeof(member_said) - 1, command);
     member_said[size] = '\0';
-    while (fread(rest, 1, sizeof(rest), command) > 0) { /* the pipe must not fill */
+    while (fread(rest, 1, sizeof(rest), command) > 0) { /* keeps the pipe from filling */
     }
     int status = pclose(command);
     REQUIRE(WIFEXITED(status), "the command ended with %x: %s", (unsigned)status, member_said);

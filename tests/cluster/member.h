@@ -9,10 +9,10 @@
 
 #include <stdio.h>
 
-/* What the command that ended last printed, on both of its outputs. */
+/* The output of the command that ended last: standard output and standard error. */
 extern char member_said[4096];
 
-/* Starts the command with these words. It runs beside the test. */
+/* Starts the command with these words. The command runs while the test goes on. */
 FILE *member_begin(const struct agent_process *agent, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* Waits for the command's end. Returns its exit status. */

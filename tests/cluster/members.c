@@ -1,7 +1,8 @@
 /*
  * The voters of a cell of real agents change while clients use locks: `holdfast member add`,
- * `remove`, `replace` and `move`. Whoever holds goes on holding, whoever waits is served, tokens
- * rise, and never do two hold. The commands of runbooks are read from docs/OPERATIONS.md.
+ * `remove`, `replace` and `move`. Meanwhile holders keep their locks, waiters are served, tokens
+ * rise, and two processes never hold at once. The tests read the commands of the runbooks from
+ * docs/OPERATIONS.md.
  */
 #include <check.h>
 #include <errno.h>
@@ -25,7 +26,7 @@
 enum { A, B, C, D, E, HOSTS, TTL_MS = 2000, WAIT_S = 60 };
 
 static struct agent_process agents[HOSTS];
-static unsigned ports[2 * HOSTS]; /* the second half: other addresses to move to */
+static unsigned ports[2 * HOSTS]; /* the second half are other addresses, for moves */
 static unsigned made;             /* bits of the hosts that have an agent */
 static const char *tls;           /* the folder with the certificates; NULL: no TLS */
 static const char *scheme;        /* of all addresses */
@@ -55,7 +56,8 @@ static void describe(unsigned host, unsigned voters, unsigned port, const char *
     }
 }
 
-/* Makes these hosts, whose files name these voters. Those of `voters` begin the cell. */
+/* Makes these hosts and starts their agents. Their files name the hosts of `voters`, which begin
+ * the cell. */
 static void make(unsigned hosts, unsigned voters, const char *more)
 {
     char text[2048];
@@ -100,7 +102,8 @@ static int member(unsigned host, const char *words)
     return member_run(&agents[host], "%s", words);
 }
 
-/* Adds, removes, replaces or moves; the last word is the address of `place`, a port's index. */
+/* Runs a change; `words` has the verb and the host. If `place` is not negative, the address with
+ * that index in ports[] follows. */
 static int change(unsigned host, const char *words, int place)
 {
     char line[256];
@@ -295,7 +298,7 @@ START_TEST(from_one_host_to_three)
     await_load();
     do_line(A, runbook.lines[0].text);
     await_load();
-    /* the agent of host c is no voter yet, so it may not make itself one */
+    /* host-c is no voter yet, so its agent must refuse the change */
     ck_assert_int_eq(change(C, "add host-c", C), 77);
     ck_assert_msg(strstr(member_said, "only voters may change the voters") != NULL, "%s",
                   member_said);
@@ -313,7 +316,7 @@ START_TEST(from_one_host_to_three)
     agent_kill(&agents[A]);
     uint64_t token = take(C, "another");
     ck_assert_int_gt(actor_remaining(&waiter, 0), 0);
-    agent_start(&agents[A]); /* its file still says that it is alone */
+    agent_start(&agents[A]); /* its file still names it as the only voter */
     ck_assert(agent_logged(&agents[A], "event=voters_differ number=3") > 0);
     await_voters(A, "abc");
     ck_assert_uint_gt(take(A, "another"), token);
@@ -346,7 +349,7 @@ START_TEST(replace_a_dead_host)
     agent_kill(&agents[C]);
     await_load();
     do_line(A, runbook.lines[0].text);
-    do_line(B, runbook.lines[0].text); /* once more, from another host: it is so */
+    do_line(B, runbook.lines[0].text); /* nothing is left to change */
     await_load();
     end_load();
     await_voters(A, "abd");
@@ -358,13 +361,13 @@ START_TEST(replace_a_dead_host)
 }
 END_TEST
 
-/* The coordinator of a lock in use is removed: it hands nothing back by force, and its host goes on
- * as an observer. After a restart it may become a voter again. */
+/* The coordinator of a lock in use is removed. A holder on its host keeps the lock, and the host
+ * goes on as an observer. After a restart it may become a voter again. */
 START_TEST(a_removed_voter_comes_back)
 {
     struct actor holder;
     make(1U << A | 1U << B | 1U << C | 1U << D, 1U << B | 1U << C | 1U << D, "");
-    CHANGED(B, "add host-a", A); /* four voters on the way */
+    CHANGED(B, "add host-a", A); /* for a time the cell has four voters */
     start_load(1U << A | 1U << B | 1U << C | 1U << D);
     for (unsigned host = A; host <= B; host++) {
         char words[32];
@@ -378,7 +381,7 @@ START_TEST(a_removed_voter_comes_back)
     actor_ready(&holder, agents[A].socket);
     ck_assert_int_eq(actor_open(&holder, 0, "job", 10), 0);
     ck_assert_int_eq(actor_acquire(&holder, 0, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
-    for (int i = 0; i < 2; i++) { /* the holds of its host are not in the store that it empties */
+    for (int i = 0; i < 2; i++) { /* the emptied store has no host's holds */
         agent_stop(&agents[A]);
         agent_start(&agents[A]);
         ck_assert_int_gt(actor_remaining(&holder, 0), 0);
@@ -404,7 +407,7 @@ static void run_there(unsigned host, const char *words)
 }
 
 /* A voter is removed and added again while its agent runs. It keeps its store, and its vote counts
- * again. The holder on its host notices nothing. */
+ * again. The holder on its host keeps its lock. */
 START_TEST(a_removed_voter_is_added_again_in_place)
 {
     const unsigned all = 1U << A | 1U << B | 1U << C;
@@ -435,8 +438,8 @@ START_TEST(a_removed_voter_is_added_again_in_place)
 }
 END_TEST
 
-/* A removed voter is added again under the same name with another store. Its old store, which the
- * cell knew first, is refused afterwards. */
+/* A removed voter is added again under the same name with another store. Afterwards the cell
+ * refuses the old store. */
 START_TEST(a_removed_voter_is_added_again_with_another_store)
 {
     const unsigned all = 1U << A | 1U << B | 1U << C;
@@ -457,7 +460,7 @@ START_TEST(a_removed_voter_is_added_again_with_another_store)
     run_there(C, "mv $HERE/state $HERE/new-state; mv $HERE/old-state $HERE/state");
     unsigned votes = agent_logged(&agents[C], "event=voter_votes");
     agent_start(&agents[C]);
-    ck_assert_uint_gt(take(C, "job"), token); /* served by the others */
+    ck_assert_uint_gt(take(C, "job"), token); /* the other voters serve it */
     ck_assert(agent_logged(&agents[C], "event=voter_refused") > 0);
     ck_assert_uint_eq(agent_logged(&agents[C], "event=voter_votes"), votes);
     agent_stop(&agents[C]);
@@ -467,9 +470,9 @@ START_TEST(a_removed_voter_is_added_again_with_another_store)
 }
 END_TEST
 
-/* A host was added as a voter, and its file still calls it an observer. Its store is lost: the
- * record that it learns names it with a store that it does not have. It does not vote, its host is
- * served, and it may start over. */
+/* A host was added as a voter, and its file still calls it an observer. Its store is lost. The
+ * record that it then learns names it together with the lost store. It does not vote, but its host
+ * is served, and it may start over. */
 START_TEST(an_observer_that_the_record_names_with_another_store)
 {
     char text[2048];
@@ -536,7 +539,7 @@ START_TEST(two_recovered_cells_meet)
 }
 END_TEST
 
-/* A voter that was away during two changes, and an observer too, learn the last record. */
+/* A voter and an observer were down during two changes. Both learn the last record. */
 START_TEST(who_missed_two_changes)
 {
     make(1U << A | 1U << B | 1U << C | 1U << D | 1U << E, 1U << A | 1U << B | 1U << C, "");
@@ -545,7 +548,7 @@ START_TEST(who_missed_two_changes)
     agent_kill(&agents[C]);
     agent_kill(&agents[E]);
     CHANGED(B, "remove host-a", -1);
-    CHANGED(B, "move host-b", B); /* it is there already: this is no change */
+    CHANGED(B, "move host-b", B); /* host-b has this address already, so nothing changes */
     CHANGED(D, "remove host-c", -1);
     agent_start(&agents[E]);
     await_voters(E, "bd");
@@ -556,7 +559,7 @@ START_TEST(who_missed_two_changes)
 }
 END_TEST
 
-/* The runbook "move a voter". A holder on the host that moves goes on holding. */
+/* The runbook "move a voter". A holder on the host that moves keeps its lock. */
 START_TEST(a_voter_moves)
 {
     char text[2048];
@@ -594,8 +597,8 @@ static void take_elsewhere(unsigned host, unsigned voters)
     agent_configure(&agents[host], text);
 }
 
-/* A voter runs at its new address already, and the others are no majority without it: of three
- * voters one is down, or there are two voters. */
+/* A voter runs at its new address already, and the others have no majority without it. Either one
+ * of three voters is down, or there are only two voters. */
 START_TEST(a_voter_moves_that_runs_at_its_new_address)
 {
     char text[64];
@@ -608,7 +611,7 @@ START_TEST(a_voter_moves_that_runs_at_its_new_address)
     }
     uint64_t token = take(B, "job");
     take_elsewhere(B, all);
-    agent_launch(&agents[B]); /* its session is not safe before it is found */
+    agent_launch(&agents[B]); /* its session is not safe yet */
     agent_await_socket(&agents[B]);
     CHANGED(A, "move host-b", HOSTS + B);
     ck_assert_uint_gt(take(A, "job"), token);
@@ -619,7 +622,7 @@ START_TEST(a_voter_moves_that_runs_at_its_new_address)
 }
 END_TEST
 
-/* An address at which nobody is found is no success, and changes nothing. */
+/* A move to an address at which no agent answers fails, and changes nothing. */
 START_TEST(a_voter_that_is_not_there_does_not_move)
 {
     make(1U << A | 1U << B, 1U << A, "");
@@ -634,8 +637,8 @@ START_TEST(a_voter_that_is_not_there_does_not_move)
 }
 END_TEST
 
-/* An address that the operator mistyped is refused while the voter, or the newcomer, answers at its
- * own one. The cell goes on. */
+/* The operator mistypes an address. The change is refused while the voter, or the newcomer, answers
+ * at its real address. The cell goes on. */
 START_TEST(an_address_is_tried_before_it_counts)
 {
     char text[64];
@@ -649,14 +652,14 @@ START_TEST(an_address_is_tried_before_it_counts)
     uint64_t token = take(C, "job");
     ck_assert_int_eq(change(A, "move host-b", HOSTS + B), 75);
     ck_assert_msg(strstr(member_said, text) != NULL, "%s", member_said);
-    ck_assert_int_eq(change(C, "move host-b", D), 75); /* nobody listens there */
+    ck_assert_int_eq(change(C, "move host-b", D), 75); /* no agent listens there */
     ck_assert_uint_gt(take(B, "job"), token);
     CHANGED(A, "remove host-b", -1);
 }
 END_TEST
 
-/* All hosts get new addresses at once. The files have them, and so the voters find each other, but
- * the cell goes by the old ones until they are moved. */
+/* All hosts get new addresses at once. The configuration files have them, so the voters find each
+ * other. The cell's record has the old addresses until each host is moved. */
 START_TEST(all_hosts_move_at_once)
 {
     char text[2048];
@@ -708,20 +711,20 @@ START_TEST(two_operators_at_once)
 }
 END_TEST
 
-/* What would leave no majority is refused, and says which host to start. */
+/* A change that would leave no majority is refused, and the error names the host to start. */
 START_TEST(what_is_refused)
 {
     make(1U << A | 1U << B | 1U << C, 1U << A | 1U << B | 1U << C, "");
-    ck_assert_int_eq(change(A, "add host-d", D), 75); /* no such agent runs */
+    ck_assert_int_eq(change(A, "add host-d", D), 75); /* no agent of host-d runs */
     ck_assert_msg(strstr(member_said, "host-d does not answer") != NULL, "%s", member_said);
     ck_assert_int_eq(change(A, "move host-e", E), 70);
     ck_assert_msg(strstr(member_said, "host-e is no voter") != NULL, "%s", member_said);
     make(1U << D, 1U << A, "");
     agent_pause(&agents[C]);
-    sleep_ms(3000); /* a paused voter counts as one that answers until its silence shows */
+    sleep_ms(3000); /* wait until the silence of the paused voter counts as no answer */
     ck_assert_int_eq(change(A, "add host-d", D), 75);
     ck_assert_msg(strstr(member_said, "host-c does not answer") != NULL, "%s", member_said);
-    ck_assert_int_eq(change(A, "remove host-b", -1), 75); /* one of two would be left */
+    ck_assert_int_eq(change(A, "remove host-b", -1), 75); /* one of two would answer */
     ck_assert_msg(strstr(member_said, "host-c does not answer") != NULL, "%s", member_said);
     agent_continue(&agents[C]);
     await_voters(A, "abc");
@@ -734,7 +737,8 @@ START_TEST(what_is_refused)
 }
 END_TEST
 
-/* A change is asked for while a majority is away. It takes place when the majority is back. */
+/* An operator asks for a change while a majority is paused. It takes place when the majority is
+ * back. */
 START_TEST(a_change_while_a_majority_is_away)
 {
     char line[128];
@@ -747,7 +751,7 @@ START_TEST(a_change_while_a_majority_is_away)
     ck_assert_int_eq(member(A, line), 75);
     agent_continue(&agents[B]);
     agent_continue(&agents[C]);
-    CHANGED(A, "add host-d", D); /* the change goes on, or has taken place meanwhile */
+    CHANGED(A, "add host-d", D); /* the change is under way, or already complete */
     await_voters(C, "abcd");
     ck_assert_uint_gt(take(D, "job"), token);
 }
@@ -785,8 +789,8 @@ static bool has_tls(void)
     return strstr(version, "built without TLS") == NULL;
 }
 
-/* With TLS a new voter's certificate is checked as any other's: an agent with the certificate of
- * another host is not reached, and does not become a voter. */
+/* With TLS the agents check a new voter's certificate like any other. An agent with the certificate
+ * of another host cannot connect, and does not become a voter. */
 START_TEST(a_new_voter_shows_its_certificate)
 {
     char command[512];
@@ -808,7 +812,7 @@ START_TEST(a_new_voter_shows_its_certificate)
     describe(D, 1U << A, ports[D], "", text, sizeof(text));
     agent_create(&agents[D], text);
     made |= 1U << D;
-    agent_launch(&agents[D]); /* it ends, because its certificate is not in its own name */
+    agent_launch(&agents[D]); /* the agent exits, because its certificate is not for its own name */
     ck_assert_int_eq(change(A, "add host-d", D), 75);
     ck_assert_msg(strstr(member_said, "host-d does not answer") != NULL, "%s", member_said);
     snprintf(command, sizeof(command), "cd %s && mv d.good d.pem && mv d.goodkey d.key", folder);
@@ -827,7 +831,7 @@ START_TEST(who_may_change_the_voters)
 {
     char line[512];
     if (geteuid() != 0) {
-        return; /* another user can be played by root only */
+        return; /* only root can act as another user */
     }
     made = 1U << B;
     agent_free_ports(ports, 2 * HOSTS);
@@ -854,7 +858,7 @@ int main(int argc, char **argv)
 {
     TCase *tests = tcase_create("members");
     tcase_add_checked_fixture(tests, begin, end);
-    tcase_set_timeout(tests, 240); /* a guard against hanging; each test takes seconds */
+    tcase_set_timeout(tests, 240); /* a guard against a test that hangs; each test takes seconds */
     if (argc > 1 && strcmp(argv[1], "places") == 0) {
         tcase_add_test(tests, a_removed_voter_comes_back);
         tcase_add_test(tests, a_removed_voter_is_added_again_in_place);

@@ -1,11 +1,11 @@
 /*
- * The way back: two of a cell's three voters are lost with their stores, and the cell begins anew
- * with the third voter's store, or with a backup of it. The commands are those of runbooks 7
- * and 9 in docs/OPERATIONS.md, which this test reads and runs.
+ * Recovery of a cell: two of its three voters are lost with their stores. The cell begins anew with
+ * the third voter's store, or with a backup of it. This test reads the commands of runbooks 7 and 9
+ * from docs/OPERATIONS.md, and runs them.
  *
- * The wait after a recovery is longer than a minute. So the clock of all hosts is fast: agents and
- * commands have the library of faults.c preloaded, which shows them RATE seconds of CLOCK_BOOTTIME
- * in each second. The test itself has the true clock.
+ * The wait after a recovery is longer than a minute, so the test makes the hosts' clock run RATE
+ * times as fast. It preloads the library of faults.c into agents and commands, for their
+ * CLOCK_BOOTTIME. The test itself reads the true clock.
  */
 #include "../suite_main.h"
 #include "agent_process.h"
@@ -30,9 +30,9 @@ enum {
     OBSERVER = 3,
     RATE = 8,
     SESSION_S = 13,                      /* session_ttl + grace_period, by the hosts' clock */
-    WAIT_S = (SESSION_S + 60) * 11 / 10, /* counted long by max_drift */
-    LATE_S = 300 * RATE,                 /* a guard: a slow machine may be late */
-    GENERATION_BITS = 52,                /* of a token, below its generation */
+    WAIT_S = (SESSION_S + 60) * 11 / 10, /* max_drift makes the wait longer */
+    LATE_S = 300 * RATE,                 /* a generous bound, because a slow machine may be late */
+    GENERATION_BITS = 52,                /* the low bits of a token; its generation is above them */
 };
 
 static struct agent_process agents[HOSTS];
@@ -67,7 +67,7 @@ static void make_clock(void)
     setenv("LD_PRELOAD", binary_path("../tests/libholdfast_faults.so"), 1);
 }
 
-/* How long it is since that time of the true clock, by the hosts' clock. */
+/* Returns how long ago that time of the true clock was, by the hosts' clock. */
 static int64_t hosts_seconds_since(int64_t start_ns)
 {
     return (boottime_now() - start_ns) / MS * RATE / 1000;
@@ -100,7 +100,8 @@ static void stop(void)
     unlink(faults_path);
 }
 
-/* Runs a shell command on a host. HERE is that agent's folder. Returns the exit status. */
+/* Runs a shell command on a host. The variable HERE has the path of that agent's folder. Returns
+ * the exit status. */
 static int run(int host, const char *words)
 {
     char command[2048];
@@ -162,8 +163,8 @@ static uint64_t take(int host, const char *name)
     return token;
 }
 
-/* Starts a process on that host that takes the lock, and writes its token to the file `name` when
- * it has it. */
+/* Starts a process on that host that waits for the lock. Once it holds the lock, it writes the
+ * token to the file `name`. */
 static pid_t wait_for_lock(int host, const char *name, const char *words)
 {
     char command[512];
@@ -198,8 +199,8 @@ static uint64_t token_of(int host, const char *name)
     return token;
 }
 
-/* Waits until the process has the lock. Checks that this is not before the wait after the start at
- * start_ns is over. */
+/* Waits until the process has the lock. Checks that the process got it only after the whole wait of
+ * WAIT_S, which began at start_ns. */
 static void await_wait(int64_t start_ns)
 {
     while (!has_lock(SURVIVOR, "waiter")) {
@@ -217,7 +218,7 @@ START_TEST(two_of_three_are_gone)
     }
     pid_t waiter = wait_for_lock(SURVIVOR, "waiter", "true");
     pid_t far = wait_for_lock(OBSERVER, "far", "true");
-    for (unsigned i = 0; i < 10; i++) { /* commits of other stores are noted once a second */
+    for (unsigned i = 0; i < 10; i++) { /* commits of others are stored once a second */
         (void)take((int)i % VOTERS, "other");
         sleep_ms(200);
     }
@@ -227,7 +228,7 @@ START_TEST(two_of_three_are_gone)
     agent_kill(&agents[1]);
     run_well(1, "mv $HERE/state $HERE/old-state");
     run_well(0, "rm -r $HERE/state");
-    /* the command refuses while the agent runs, and without the right name */
+    /* the command is refused while the agent runs, and without the right name */
     ck_assert_int_eq(run(SURVIVOR, "holdfastd --config $HERE/holdfast.conf --recover=prod"), 70);
     ck_assert_int_eq(agent_stop(&agents[SURVIVOR]), 0);
     ck_assert_int_eq(run(SURVIVOR, "holdfastd --config $HERE/holdfast.conf --recover=test"), 64);
@@ -249,23 +250,24 @@ START_TEST(two_of_three_are_gone)
     ck_assert_int_eq(WEXITSTATUS(wait_for(waiter)), 0);
     ck_assert_uint_gt(token_of(SURVIVOR, "waiter"), before);
     ck_assert_uint_eq(token_of(SURVIVOR, "waiter") >> GENERATION_BITS, 1);
-    /* a waiter of another host, too, which has waited all the time */
+    /* a waiter of another host, which has waited since before the failure */
     ck_assert_int_eq(WEXITSTATUS(wait_for(far)), 0);
     ck_assert_uint_gt(token_of(OBSERVER, "far"), before);
     ck_assert_uint_eq(token_of(OBSERVER, "far") >> GENERATION_BITS, 1);
     uint64_t other = take(SURVIVOR, "other");
     ck_assert_uint_eq(other >> GENERATION_BITS, 1);
     ck_assert_int_eq(run(SURVIVOR, "holdfast status"), 0);
-    /* a cell that is recovered is not recovered again */
+    /* a second recovery of the same cell is refused */
     agent_kill(&agents[SURVIVOR]);
     ck_assert_int_eq(run(SURVIVOR, "holdfastd --config $HERE/holdfast.conf --recover=prod"), 78);
     agent_start(&agents[SURVIVOR]);
 
-    /* A lost voter comes back with its old store: it does not vote, and disturbs nothing. */
+    /* A lost voter comes back with its old store. It does not vote, and does not disturb the
+     * cell. */
     unsigned voted = agent_logged(&agents[1], "event=voter_votes");
     run_well(1, "mv $HERE/old-state $HERE/state");
     agent_start(&agents[1]);
-    uint64_t next = take(1, "other"); /* its host is served by the cell of now */
+    uint64_t next = take(1, "other"); /* the recovered cell serves its host */
     ck_assert_uint_gt(next, other);
     ck_assert(agent_logged(&agents[1], "event=voters_changed number=1048576") > 0);
     sleep_ms(2000);
@@ -283,7 +285,7 @@ START_TEST(two_of_three_are_gone)
 }
 END_TEST
 
-/* The only store that is left is a backup, which was made while the cell was in use. */
+/* Only a backup is left, which was made while the cell was in use. */
 START_TEST(only_a_backup_is_left)
 {
     pid_t users[HOSTS];
@@ -307,7 +309,7 @@ START_TEST(only_a_backup_is_left)
     snprintf(path, sizeof(path), "%s/backup", agents[SURVIVOR].folder);
     ck_assert_int_eq(stat(path, &status), 0);
     ck_assert_int_eq(status.st_mode & 07777, 0600);
-    (void)take(0, "other"); /* the backup does not have this one */
+    (void)take(0, "other"); /* these holds are missing in the backup */
     (void)take(1, "other");
     for (int i = 0; i < HOSTS; i++) {
         kill_process(users[i]);

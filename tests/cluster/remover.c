@@ -134,8 +134,8 @@ START_TEST(a_folder_that_another_start_waits_for)
 }
 END_TEST
 
-/* Another agent may remove a folder as soon as it is listed. The agent has the folder open, so it
- * does not look at a name that is missing, which would take the lock of /dev/shm. */
+/* Another agent may remove a folder right after the listing. The list keeps each folder open. So
+ * the agent never looks up a missing name, for which it would need the lock of /dev/shm. */
 START_TEST(a_list_has_the_folders_open)
 {
     struct remover_list list = {.count = 0};
@@ -168,7 +168,7 @@ START_TEST(a_list_has_the_folders_open)
         ck_assert(strcmp(list.endings[i], "1") == 0 || strcmp(list.endings[i], "2") == 0);
         ck_assert_int_eq(fstat(list.folders[i], &status), 0);
         ck_assert_uint_eq(status.st_mode, S_IFDIR | 0700);
-        ck_assert_uint_eq(status.st_nlink, 0); /* by this the agent sees that a folder is gone */
+        ck_assert_uint_eq(status.st_nlink, 0); /* the agent recognizes a removed folder by this */
     }
     remover_list_end(&list);
     ck_assert_uint_eq(list.count, 0);

@@ -211,8 +211,8 @@ made_anew() {
     [[ $(sums) == "$before" ]] || fail "another file has changed"
 }
 
-# A folder with another host's certificate is not installed, and nothing of it stays, above all no
-# key.
+# A folder with another host's certificate is not installed, and nothing of it stays on the host.
+# Above all, no key stays.
 wrong_folder() {
     cp -r "$dir/brought-host-b" "$dir/wrong"
     cp "$dir/wrong/host-b.pem" "$dir/kept"
@@ -295,8 +295,8 @@ in_service() {
     ! setpriv --reuid 4242 --regid 4242 --clear-groups ls /etc/holdfast/certificates 2>/dev/null
     in_terminal
 }
-# A person who answered the question has a running service. It is not started for a script, without
-# systemd, or in place of a running one, and a failure of systemctl is shown.
+# If a person answers the questions, the service runs at the end. `holdfast setup` starts no service
+# for a script, without systemd, or in place of a running service. It shows a failure of systemctl.
 in_terminal() {
     local started=$dir/started
     mkdir -p "$dir/path"

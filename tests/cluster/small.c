@@ -1,7 +1,8 @@
 /*
- * The profile `small`: how much memory its region and its agent take, with empty tables and with
- * full ones, and that a cell has small agents as full members. The program also runs with the agent
- * of the preset small (./dev test does that): then keys of [tls] and [http] are refused.
+ * The profile `small`. The tests measure the memory of its region and its agent, with empty tables
+ * and with full ones. They also check that agents with this profile are full members of a cell.
+ * ./dev test also runs this program with an agent built with the preset small, which refuses the
+ * keys of [tls] and [http].
  */
 #include "actor.h"
 #include "cell.h"
@@ -23,7 +24,7 @@ enum {
     ACTORS = 8,
     PER_ACTOR = LOCKS / ACTORS,
     NAME_SIZE = 40,
-    SETTLED_MS = 30000, /* more than two pauses between calls of resident_trim() */
+    SETTLED_MS = 30000, /* longer than two intervals between calls of resident_trim() */
 };
 
 _Static_assert((int)PER_ACTOR <= (int)ACTOR_LOCKS, "an actor has room for its locks");
@@ -33,7 +34,7 @@ static const char config[] = "[agent]\nname = host-a\ncell = test\nstate_dir = %
 
 static struct agent_process agent;
 
-/* Returns VmRSS of the agent in KiB: all pages that it has mapped, those of libraries, too. */
+/* Returns VmRSS of the agent in KiB: all its resident pages, also those of libraries. */
 static unsigned long resident_kb(const struct agent_process *of)
 {
     char path[64];
@@ -62,7 +63,7 @@ static bool is_reduced(void)
 }
 
 /* Waits until the agent has stayed within the bound for two seconds. An agent that has just worked
- * has mapped more code, until it unmaps it again. */
+ * has more code resident, until it releases that memory. */
 static void check_resident(const struct agent_process *of, const char *when)
 {
     enum { LOOKS = 20 };
@@ -123,8 +124,8 @@ START_TEST(idle)
 }
 END_TEST
 
-/* Each handle of one process on one lock needs a holder id. A given key counts more than the
- * profile. Another number of ids ends the session, because the region has another size. */
+/* Each handle of one process on one lock needs a holder id. A key in the file overrides the
+ * profile. A change of the number of ids ends the session, because it changes the region's size. */
 START_TEST(holders_full)
 {
     enum { IDS = 3 };
@@ -172,8 +173,8 @@ static void all_do(struct actor *actors, enum actor_kind kind, char name, unsign
     }
 }
 
-/* First the agent's store gets as many other names as the region has locks, then each lock of the
- * region is held. So the tables of locks and of registers are full. */
+/* The test first takes and releases as many other names as the region has locks. It then holds
+ * every lock of the region. So both tables are full, that of locks and that of registers. */
 START_TEST(full)
 {
     struct actor actors[ACTORS];

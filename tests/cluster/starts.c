@@ -14,8 +14,8 @@ enum { HOSTS = 3 };
 
 static struct agent_process agents[HOSTS];
 static int hosts;
-static struct actor one; /* it starts */
-static struct actor two; /* it holds, on another host if there is one */
+static struct actor one; /* this actor calls hf_acquire_start() */
+static struct actor two; /* this actor holds, on another host if there is one */
 
 static void start_cell(void)
 {
@@ -100,7 +100,7 @@ START_TEST(a_start_is_granted_after_the_holders_of_each_mode)
         enum hf_mode theirs = i & 1 ? HF_SHARED : HF_EXCLUSIVE;
         enum hf_mode mine = i & 2 ? HF_SHARED : HF_EXCLUSIVE;
         if (theirs == HF_SHARED && mine == HF_SHARED) {
-            continue; /* these do not wait for each other */
+            continue; /* these two do not wait for each other */
         }
         ck_assert_int_eq(actor_acquire(&two, 0, theirs, GUARD_MS, &hold), 0);
         start(mine, -1);
@@ -122,7 +122,7 @@ START_TEST(a_start_that_tries_is_refused_in_words)
     ck_assert_int_eq(reply.event.kind, HF_EVENT_FAILED);
     ck_assert_int_eq(reply.event.error, HF_EBUSY);
     ck_assert_int_eq(actor_release(&two, 0), 0);
-    start(HF_EXCLUSIVE, 0); /* the grant is idle, on the other host if there is one */
+    start(HF_EXCLUSIVE, 0); /* the grant is idle, on the other host if there are several */
     expect_granted();
 }
 END_TEST
@@ -138,7 +138,7 @@ START_TEST(a_holders_death_brings_the_turn)
 }
 END_TEST
 
-/* The process dies after its turn has come and before it has read the event. */
+/* The process dies when its start has got the lock and it has not read the event yet. */
 START_TEST(a_death_before_the_event_is_read_passes_the_lock_on)
 {
     struct actor_reply reply;
@@ -149,7 +149,7 @@ START_TEST(a_death_before_the_event_is_read_passes_the_lock_on)
     actor_wait(&two, 1, HF_EXCLUSIVE);
     ck_assert(!actor_receive(&two, &reply, 200));
     ck_assert_int_eq(actor_release(&two, 0), 0);
-    ck_assert(!actor_receive(&two, &reply, 200)); /* the turn is that of the start */
+    ck_assert(!actor_receive(&two, &reply, 200)); /* the lock went to the start */
     actor_kill(&one);
     ck_assert(actor_receive(&two, &reply, GUARD_MS));
     ck_assert_int_eq(reply.result, 0);

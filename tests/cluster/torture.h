@@ -67,9 +67,9 @@ struct torture_plan {
     struct torture_totals *totals;
 };
 
-/* The changes of the voters: one at a time, each asked for until it is complete. */
+/* The changes of the voters: one at a time. Each is asked for again until it is complete. */
 struct torture_change {
-    FILE *command;   /* `holdfast member`, which runs; NULL: none */
+    FILE *command;   /* the running command `holdfast member`; NULL: none */
     unsigned voters; /* a bit for each host that is a voter, as far as changes are complete */
     unsigned removals[NETWORK_HOSTS_MAX]; /* how often each host was removed */
     bool wanted;                          /* a change is not complete yet: */
@@ -126,15 +126,15 @@ void torture_reap(struct torture *torture);
  * step. */
 void torture_install(struct torture *torture);
 
-/* Kills a host's agent, if it runs, and starts it. */
+/* Starts a host's agent. Kills it first, if it runs. */
 void torture_restart(struct torture *torture, unsigned host);
 
 /* ---- torture_members.c ---- */
 
-/* Goes on with the change of the voters, or asks for another one. Returns whether it asked. */
+/* Advances the change that is under way, or asks for another one. Returns whether it asked. */
 bool torture_change(struct torture *torture);
-/* The faults are over: waits until the last change is complete, makes one more, and checks that all
- * agents know the voters. */
+/* Must be called when the faults are over. Waits until the last change is complete, makes one more,
+ * and checks that all agents know the voters. */
 void torture_settle(struct torture *torture);
 
 #endif

@@ -19,7 +19,7 @@ static bool is_voter(const struct torture *torture, unsigned host)
     return torture->change.voters >> host & 1;
 }
 
-/* Draws the next change. */
+/* Draws the next change at random. */
 static void draw(struct torture *torture)
 {
     struct torture_change *change = &torture->change;
@@ -28,7 +28,7 @@ static void draw(struct torture *torture)
     if (!is_voter(torture, change->host)) {
         change->act = ADD;
     } else {
-        /* a voter that moves is away, so the others must be a majority */
+        /* a voter is down while it moves, so the others must be a majority */
         change->act = count <= VOTERS_MIN || torture_draw(torture, 3) == 0 ? MOVE : REMOVE;
     }
     if (change->act == MOVE) {
@@ -38,8 +38,8 @@ static void draw(struct torture *torture)
     change->wanted = true;
 }
 
-/* Restarts a voter that was removed, until it has emptied its store: it does not do so before it
- * knows that its removal is complete. */
+/* Restarts a voter that was removed, until it has emptied its store. It empties the store only when
+ * it knows that its removal is complete. */
 static void empty(struct torture *torture, unsigned host)
 {
     struct torture_change *change = &torture->change;
@@ -73,7 +73,7 @@ static void hear(struct torture *torture)
     change->command = NULL;
     torture_tell(torture, "%s host %u: exit %d", words[change->act], change->host, status);
     if (status != 0) {
-        return; /* a fault stands in its way, or it takes longer */
+        return; /* a fault prevented the change, or it takes longer */
     }
     change->wanted = false;
     change->done++;

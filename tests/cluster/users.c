@@ -119,14 +119,14 @@ START_TEST(an_unknown_user_is_admitted_once_it_is_made)
 END_TEST
 
 /* A user that was made just after a lookup, and was refused, is looked up again some seconds later,
- * and not only when it is refused once more. */
+ * even if it does not connect again. */
 START_TEST(one_refusal_is_enough)
 {
     if (geteuid() != 0) {
         return;
     }
     start_with_alice();
-    ck_assert_int_eq(connect_as(BOB), HF_EACCES); /* asks for a lookup */
+    ck_assert_int_eq(connect_as(BOB), HF_EACCES); /* this makes the agent look bob up */
     sleep_ms(500);
     write_names("alice 12001\nbob 12002\n");
     ck_assert_int_eq(connect_as(BOB), HF_EACCES); /* too early for a further lookup */

@@ -124,15 +124,15 @@ START_TEST(the_systems_agent_comes_first)
     ck_assert_ptr_nonnull(strstr(run("$BIN/holdfast show x"), "exclusive"));
     hf_disconnect(client);
 
-    /* The system's agent stands still, and so the library does not look for another agent. The
-     * error says nothing of the agent of --dev, which listens. */
+    /* The system's agent is stopped by SIGSTOP, but its socket is there. So the library looks for
+     * no other agent, and the error does not mention the agent of --dev. */
     ck_assert_int_eq(kill(agent.pid, SIGSTOP), 0);
     said = run("$BIN/holdfast lock --no-wait x true 2>&1");
     REQUIRE(strstr(said, ": /run/holdfast/agent.sock (the default): ") != NULL, "%s", said);
     ck_assert_int_eq(kill(agent.pid, SIGCONT), 0);
 
-    /* The system's agent was stopped in an orderly way, so its socket is gone. Its configuration
-     * says that this host has such an agent. */
+    /* The system's agent has exited after SIGTERM, so its socket is gone. Its configuration says
+     * that this host has such an agent. */
     agent_stop(&agent);
     ck_assert_int_ne(access(system_socket, F_OK), 0);
     const bool own_etc = mount("holdfast", "/etc", "tmpfs", 0, "mode=0755") == 0;

@@ -146,8 +146,7 @@ START_TEST(held_on_another_host)
     ck_assert_int_eq(run_lock("--wait 300ms"), 75);
     REQUIRE(strstr(line, "the timeout was over first: held on host-a for ") != NULL, "%s", line);
     ck_assert_int_eq(run_lock("-E 9 --no-wait"), 9);
-    /* the holder's user has the same name in the line and in the listing, although its host is
-     * another */
+    /* the line and the listing have the same user name, although the holder is on another host */
     char user[100];
     char found[128];
     const struct passwd *entry = getpwuid(getuid());
@@ -163,8 +162,9 @@ START_TEST(held_on_another_host)
 }
 END_TEST
 
-/* Waits until the reason is that the lock is closed behind the actor's process on host-a, for 20 s
- * at most, which a coordinator counts long. known: host-a reports which process that was. */
+/* Waits until hf_why() reports that the lock is closed behind the actor's process on host-a. At
+ * most 22 s may be left: a lock-delay of 20 s that a coordinator counts long. known: host-a also
+ * reports which process that was. */
 static struct hf_reason await_behind(bool known)
 {
     struct hf_reason reason;
@@ -180,7 +180,7 @@ static struct hf_reason await_behind(bool known)
     return reason;
 }
 
-/* The waiter is on host-b, and the listings on host-b and on host-c, where nobody waits. */
+/* The waiter is on host-b. The listings are on host-b, and on host-c, where nobody waits. */
 static void dead_holder(bool known)
 {
     char text[128];
@@ -231,8 +231,8 @@ START_TEST(closed_behind_a_dead_holder_of_an_earlier_version)
 }
 END_TEST
 
-/* The agent of host-a and the holder are gone. So a coordinator counts the lock-delay, once the
- * session of host-a has ended, and tells it to the host of the waiter. */
+/* The agent of host-a and the holder are gone. So a coordinator counts the lock-delay once the
+ * session of host-a has ended, and notifies the waiter's host. */
 START_TEST(closed_behind_a_vanished_host)
 {
     struct actor waiter;
@@ -254,20 +254,20 @@ START_TEST(closed_behind_a_vanished_host)
              "%lld of ",
              (long long)holder.pid);
     ck_assert_msg(strstr(reason.text, text) != NULL, "%s", reason.text);
-    /* gossip brings it to a host where nobody waits */
+    /* gossip informs a host where nobody waits */
     await_print(2, "ls", "(host-a)");
     await_print(2, "show job", "the session of its host ended");
     ck_assert_int_eq(run_on(2, "lock --no-wait job -- true"), 75);
     ck_assert_msg(strstr(line, text) != NULL, "%s", line);
-    /* a coordinator tells it to a host that only tries, too */
+    /* a coordinator also informs a host that only tries the lock */
     actor_end(&waiter);
     ck_assert_int_eq(run_on(2, "lock --no-wait job -- true"), 75);
     ck_assert_msg(strstr(line, text) != NULL, "%s", line);
 }
 END_TEST
 
-/* The time that is left runs down, and when it is over, the waiter has the lock, and nothing says
- * that it is closed. */
+/* The remaining time runs down. When it is over, the waiter has the lock, and hf_why() does not
+ * report it as closed any more. */
 START_TEST(the_waiter_is_told_until_it_has_the_lock)
 {
     struct actor waiter;
@@ -284,7 +284,7 @@ START_TEST(the_waiter_is_told_until_it_has_the_lock)
     int64_t open_ns = boottime_now() + reason.closed_ns;
     while (!actor_receive(&waiter, &reply, 50)) {
         ck_assert_int_eq(hf_why(lock, &reason), 0);
-        /* a note may come later than the coordinator wrote it, never earlier */
+        /* the note's delivery takes time, so the reason may show an end that is too late */
         REQUIRE(reason.kind != HF_WHY_CLOSED ||
                     boottime_now() + reason.closed_ns < open_ns + 1000 * MS,
                 "%s", reason.text);
@@ -315,7 +315,7 @@ START_TEST(two_of_three_voters_gone)
 }
 END_TEST
 
-/* The links stay, and the voters have just answered renewals. Only their heartbeats stay away. */
+/* The links stay up, and the voters have just answered renewals. Only heartbeats are missing. */
 START_TEST(two_of_three_voters_stopped_just_now)
 {
     int64_t end_ns = boottime_now() + GUARD_MS * MS;

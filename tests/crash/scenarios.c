@@ -154,11 +154,11 @@ static void started(struct victim *victim)
     REQUIRE(hf_next_event(victim->client, &event) == 0, "the lock was to be held");
 }
 
-/* The start's turn has come: the victim is killed before, while and after it reads the event. */
+/* The start has got the lock. The victim is killed before, while and after it reads the event. */
 static void read_release(struct victim *victim)
 {
     struct hf_event event;
-    while (hf_next_event(victim->client, &event) == 0) { /* the loop ends with the event */
+    while (hf_next_event(victim->client, &event) == 0) { /* ends when it has read the event */
     }
     REQUIRE(event.kind == HF_EVENT_GRANTED, "event %d", (int)event.kind);
     atomic_store_explicit(&victim->notes->token, event.token, memory_order_relaxed);

@@ -267,7 +267,7 @@ __attribute__((noinline)) static void watched_place(void)
 }
 
 /* Returns whether a thread stops at an address that watch_thread() sets. Some virtual machines
- * accept the addresses, and no thread ever stops there. */
+ * accept the addresses, but no thread ever stops at one. */
 static bool try_watching(void)
 {
     int status = 0;

@@ -1,17 +1,18 @@
 /*
- * A client is killed after every instruction of its calls for a lock (scenarios.c). Afterwards this
- * must be true:
+ * A client is killed after every instruction of its calls for a lock (scenarios.c). Afterwards
+ * these statements must be true:
  *
  *  - Each waiter gets the lock within the lock-delay and a guard, and in the end the lock is free.
  *  - If the victim held the lock, no process gets it before the lock-delay is over.
- *  - Two processes never hold at once. The next token is higher than any that the victim had.
+ *  - Two processes never hold at once. The next holder's token is higher than each token of the
+ *    victim.
  *  - hf_show() shows the holder, and at the end none.
  *
  * A first run of each scenario finds its kill points (step.h). By default these are all
  * instructions of the program's own text (libholdfast, the lock word's protocol and the test's few
  * lines), each at its first execution in a call of its function. So only the first round of a loop
  * has kill points, for example when the victim spins or scans a queue. A run takes every fourth
- * point, and begins with one of the first four, which differs from run to run.
+ * point. It begins with one of the first four points, chosen anew for each run.
  *
  * A bystander may hold the lock when the victim stops at the point. At every second point that a
  * run takes, the bystander releases before the kill, so that the lock may be handed to a process
@@ -352,7 +353,8 @@ static void find_points(struct work *work)
     scene_destroy(&scene);
 }
 
-/* Kills the client at points that one run of it found. Returns whether most of them were reached. */
+/* Runs the client once to find its points, and then kills it at them. Returns whether most of them
+ * were reached. */
 static bool run_round(const struct scenario *scenario, int64_t lock_delay_ms, size_t points)
 {
     struct work work = {.scenario = scenario, .lock_delay_ms = lock_delay_ms, .stride = 1};
@@ -393,9 +395,9 @@ static bool run_round(const struct scenario *scenario, int64_t lock_delay_ms, si
     return missed * 5 <= done;
 }
 
-/* The run that finds the points executes one instruction at a time. On a slow machine it may last
- * so long that the client goes another way than in the runs that are killed, which then miss many
- * points. So the points are found anew, at most twice. */
+/* The run that finds the points executes one instruction at a time. On a slow machine it may take
+ * so long that the client takes other branches than in the later runs, which then miss many points.
+ * So the points are searched anew, at most twice. */
 static void run_scenario(const struct scenario *scenario, int64_t lock_delay_ms, size_t points)
 {
     bool reached = false;

@@ -183,7 +183,8 @@ static void grant_answer(const struct message *asked, struct message *out)
     box->tokens = grant->token_last + 1;
 }
 
-/* Makes the answer to a BREAK one of a coordinator that names owners, or one of an owner. */
+/* Turns the answer to a BREAK into that of a coordinator that names owners, or into that of an
+ * owner. */
 static void describe_break(const struct message *asked, struct message_broken *broken)
 {
     uint8_t what = draw_byte(&box->draw);

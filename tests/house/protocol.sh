@@ -50,7 +50,7 @@ check_code() { # RULE TEXT
     done < <(sed -E 's/\.$//; s/; /\n/g' <<<"$2")
 }
 
-# "unit NAME" and "cluster NAME" for each test of Check
+# Collects "unit NAME" or "cluster NAME" for each test of Check.
 declare -A checks=()
 while IFS=/:'()' read -r _ kind _ _ name _; do
     checks[$kind $name]=yes

@@ -1,7 +1,8 @@
 /* A client: it takes, waits, gives up, holds and releases, once or twice. It may be killed between
  * any two steps. */
 
-/* hfi_reader_left(). It rings if the writer is polled, because no thread sleeps for that one. */
+/* hfi_reader_left(). It rings the bell if the writer is polled, because a polled writer has no
+ * sleeping thread. */
 #define WAKE_OF_READER() \
     ps = word & HOLDER; \
     if \
@@ -45,7 +46,7 @@ ROUND:
         readers = 0;
         woken[me] = 0;
 #ifdef POLLED
-        poked[me] = 0; /* a POKE too many costs one look that leads to nothing */
+        poked[me] = 0; /* an extra POKE causes one useless check */
 #endif
         if
         :: rounds == 0 -> goto FINISHED

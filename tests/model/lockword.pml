@@ -11,7 +11,8 @@
  * retired slots and futex timeouts. Tickets and tokens do not wrap. A handle, its holder id and its
  * seat have one number.
  *
- * It asserts the following rules. No decision of the model reads hold[] and the other ghosts.
+ * It asserts the following rules. For that it uses hold[] and other ghost variables, which no
+ * decision of the model reads.
  *   - A writer's hold excludes every other hold. It lasts from the writer's last look at the word
  *     to the swap that ends it, or to the swap by which the agent takes it from a dead process.
  *   - If such a swap of the agent closes the lock, no hold begins before hfi_open().

@@ -114,7 +114,7 @@ explore() {
         if [[ $model == cell/* ]]; then how+=(-DT_REVERSE); fi
         if [[ $model == lockword.pml && $* != *REBIRTHS* ]]; then how+=(-DREVERSE); fi
         # tcc compiles in a tenth of gcc's time. A small table and a short stack are soon cleared.
-        # What is not found that way in some seconds is searched as everything else is.
+        # If this search does not find the fault within seconds, the usual search follows.
         if command -v tcc >/dev/null && search 5 -m100000 -w20 -- tcc "${how[@]:1}" &&
             grep -q 'errors: [1-9]' report; then
             return

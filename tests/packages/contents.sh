@@ -6,8 +6,8 @@
 #
 #   contents.sh FOLDER SOURCE [arm64]
 #
-# FOLDER has the packages. With arm64 they are cross-built, and none is there that suits all
-# architectures. Then this script needs the compiler and the libraries for arm64, as cross.sh
+# FOLDER has the packages. With arm64 they are cross-built, and FOLDER has no package with the
+# architecture `all`. Then this script needs the compiler and the libraries for arm64, as cross.sh
 # installs them, and programs run under qemu.
 set -euo pipefail
 packages=$(cd -- "$1" && pwd) source=$(cd -- "$2" && pwd)
@@ -70,7 +70,8 @@ if grep -raqF -e "$source" -e "$packages" "$root/usr/bin" "$root/usr/lib"; then
     complain "a file has the path of the folder in which it was built"
 fi
 
-# The packages and what they run are for the architecture. A program of the compiler shows its name.
+# The packages and their programs are for the right architecture. An empty program from the compiler
+# serves for comparison.
 machine_of() { readelf -h "$1" | sed -n 's/ *Machine: *//p'; }
 echo 'int main(void) { return 0; }' >"$work/empty.c"
 "$compiler" "$work/empty.c" -o "$work/empty"
@@ -84,8 +85,8 @@ for file in "$root"/usr/bin/{holdfast,holdfastd} "$root/usr/lib/$multiarch/libho
     [[ $named == "$machine" ]] || complain "${file#"$root"} is for $named, not for $machine"
 done
 
-# depends_on PACKAGE FILE...: the package depends on each package that has a library that the files
-# need. The program loader belongs to the C library.
+# depends_on PACKAGE FILE...: the files need libraries, and the package depends on each package that
+# has one of them. The C library's package has the program loader, too.
 depends_on() {
     local package=$1 library owner
     shift

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# ./dev package --arch arm64: builds the packages for arm64 as Debian cross-builds packages, with
-# the compilers for arm64 and with arm64's libraries installed. They are installed in a tree of its
-# own, so this machine's dpkg gets no foreign architecture. Then looks at the packages with lintian
-# and with contents.sh. Needs root.
+# ./dev package --arch arm64: builds the packages for arm64 the way Debian cross-builds packages:
+# with the compilers for arm64, and with arm64's libraries installed. They are installed in a
+# separate tree, so this machine's dpkg gets no foreign architecture. Then it checks the packages
+# with lintian and with contents.sh. Needs root.
 #
 #   cross.sh RELEASE BUILD FOLDER [AGAIN]
 #
@@ -31,7 +31,8 @@ inside_prepare() {
         command -v "$name" >/dev/null || missing+=" $name"
     done
     if [[ -z $missing ]] && dpkg-checkbuilddeps -B -a arm64 -P cross,nocheck; then return; fi
-    # After a crash of the machine, the tree can be made again: nothing waits for the disk.
+    # dpkg does not wait for the disk, because the tree can be made again after a crash of the
+    # machine.
     echo force-unsafe-io >/etc/dpkg/dpkg.cfg.d/holdfast
     dpkg --add-architecture arm64
     apt_get update
@@ -52,7 +53,7 @@ inside_check() {
 # inside FUNCTION FOLDER: runs this script's function in a folder, inside the tree.
 inside() { tree_run bash /src/tests/packages/cross.sh --inside "$1" "/src/build/${2#"$BUILD/"}"; }
 
-# logged WORDS FUNCTION FOLDER: does the same, with the output in a log.
+# logged WORDS FUNCTION FOLDER: does the same as inside, and writes the output to a log.
 logged() {
     local started=$SECONDS log=$3.$2.log
     printf '%s ... ' "$1"

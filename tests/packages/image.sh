@@ -28,7 +28,7 @@ step() { printf '  %s\n' "$*"; }
 
 # -------------------------------------------------------------------------- the outer process
 
-# Checks that the tools of others read the image.
+# Checks that skopeo and umoci can read the image, if they are here.
 tools_check() {
     local name
     name=$(python3 -c 'import json, sys
@@ -44,7 +44,7 @@ print(json.load(open(sys.argv[1]))["manifests"][0]["annotations"][
     else
         step "not tried, it is not here: skopeo"
     fi
-    # umoci's names have no colon; the image keeps its name for others
+    # umoci allows no colon in a name, so its copy of the image gets another one
     if command -v umoci >/dev/null && [[ $(id -u) == 0 ]]; then
         mkdir "$work/umoci"
         cp -r "$image" "$work/umoci/image"
@@ -59,7 +59,7 @@ print(json.load(open(sys.argv[1]))["manifests"][0]["annotations"][
     fi
 }
 
-# Prints why the containers cannot be run, if so.
+# Prints why the containers cannot run. Prints nothing if they can.
 missing() {
     local name
     [[ $(id -u) == 0 ]] || { echo "this needs root"; return; }
@@ -69,7 +69,7 @@ missing() {
     unshare --mount --pid --fork --mount-proc true 2>/dev/null || echo "no namespaces can be made"
 }
 
-# Removes what a namespace does not end: cgroups.
+# Removes the cgroups, which do not end with a namespace.
 cgroups_remove() {
     local found left=0
     while read -r found; do
@@ -111,8 +111,8 @@ literal() {
         "$source/docs/KUBERNETES.md" | sed 's/^    //'
 }
 
-# What the page mounts into its init container: the script, the template, and certificates, which
-# the recipe of docs/TLS.md makes.
+# Makes the files that the page mounts into its init container: the script, the template, and
+# certificates made by the recipe of docs/TLS.md.
 page_make() {
     mkdir "$work/template" "$work/tls" "$work/root/template" "$work/root/tls"
     literal write >"$work/template/write"
@@ -237,7 +237,7 @@ namespaces_check() {
     step "a, b and the agent have nothing in common but the folder of the socket"
 }
 
-# What the agent shows as the holder's pid.
+# Checks the pid that the agent shows for the holder.
 pid_check() {
     local shown expected
     shown=$(holder job | sed -n 's/.*"pid":\([^,}]*\).*/\1/p' | head -n 1)

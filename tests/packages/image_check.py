@@ -4,7 +4,7 @@ of the layer and of the configuration.
 
 Each blob is what its descriptor says, and no blob is left over. The layer has what a container
 needs and no more: each file belongs to root, none is set-user-ID or a device, each library that a
-program or a library needs is there, no link leads nowhere, and no file is younger than the image.
+program or a library needs is there, no link is dangling, and no file is younger than the image.
 """
 
 import gzip

@@ -70,7 +70,8 @@ without_configuration() {
         fail "it says: $(<"$work/said")"
 }
 
-# The commands name the step that helps, and not the start that fails.
+# Without a configuration, the commands recommend `holdfast setup`. They do not recommend to start
+# the service, which would fail.
 first_step() {
     local command
     for command in "lock --no-wait demo true" doctor; do
@@ -229,7 +230,7 @@ purge() {
     [[ $(systemctl is-enabled holdfastd 2>&1) != enabled ]] || fail "the unit is enabled"
 }
 
-# With the default answer, one line installs the package and takes a lock, literally so.
+# With the default answer, one command line installs the package and takes a lock.
 one_line() {
     [[ -z $(debconf-show holdfast) ]] || fail "the purge keeps: $(debconf-show holdfast)"
     useradd --create-home installer 2>/dev/null || true
@@ -267,7 +268,7 @@ one_line_again() {
 }
 
 # On a terminal there is one question. With the default answer, the user of sudo may take locks. The
-# answers come again and again, because what is typed before the question may be dropped.
+# test repeats the answer, because input before the question may be dropped.
 asked_once() {
     local line="DEBIAN_FRONTEND=teletype SUDO_USER=installer apt-get install -q -y"
     line+=" -o APT::Sandbox::User=root $packages/holdfast_*.deb"

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# The installation's one question: when it is asked, its default, and what each answer does. Runs
-# the package's own debian/holdfast.config, .templates and .postinst under debconf, with a database
-# of its own and stubs of the programs that change the system. Exit status 77 (a skip): there is no
-# debconf. tests/packages/inside.sh does the same with the built package in a container.
+# Tests the one question of the installation: when it comes, its default, and the effect of each
+# answer. Runs the package's own debian/holdfast.config, .templates and .postinst under debconf,
+# with a database of its own and stubs of the programs that change the system. Exit status 77 (a
+# skip): there is no debconf. tests/packages/inside.sh does the same with the built package in a
+# container.
 #
 # Usage: debconf.sh SOURCE_DIR
 set -euo pipefail
@@ -22,8 +23,8 @@ fail() {
     exit 1
 }
 
-# The scripts look at files below $root. Where Debian's tools build the package, they take the
-# underscore of the fields to translate away.
+# The scripts look at files below $root. Debian's tools remove the underscore of translatable fields
+# when they build the package, so this test removes it, too.
 mkdir -p "$package" "$work/bin"
 sed 's/^_//' "$source/debian/holdfast.templates" >"$package/holdfast.templates"
 for part in config postinst; do
@@ -81,8 +82,8 @@ begin() {
 answer() { echo "holdfast holdfast/one-host boolean $1" | debconf-set-selections; }
 
 # install FRONTEND TYPED [VERSION]: configures the package as dpkg does, after an earlier VERSION if
-# there is one. TYPED is what comes from the terminal; an empty one is a terminal that ends, because
-# this frontend asks again after an empty line.
+# there is one. TYPED is the input from the terminal. If TYPED is empty, the input ends at once:
+# after an empty line this frontend would ask again.
 install() {
     unset DEBIAN_HAS_FRONTEND DEBCONF_REDIR DEBIAN_PRIORITY
     printf '%b' "${2:+$2\n}" | DEBIAN_FRONTEND=$1 "$package/holdfast.postinst" configure "${3:-}" \
@@ -193,7 +194,7 @@ install noninteractive ''
 ! grep -F "holdfast: wrote" "$work/said" || fail "it says that it wrote a configuration"
 hinted
 
-# The text to translate has the question's text.
+# The template for translations contains the question's text.
 name='debian/po'
 : >"$work/said"
 grep -qF "msgid \"$question\"" "$source/debian/po/templates.pot" ||

@@ -55,7 +55,7 @@ if "$bin/holdfastd" --config "$dir/host-a.ini" --check-config 2>"$dir/err"; then
 fi
 grep -q 'host-a.key: found mode 0644' "$dir/err" || fail "$(cat "$dir/err")"
 chmod 0600 "$dir/host-a.key"
-# --check-config refuses a certificate that has ended, in the words of the agent's judgement.
+# --check-config refuses an expired certificate, with the words that the running agent uses.
 (
     cd "$dir"
     sign=(openssl x509 -req -in host-b.csr -CA ca.pem -CAkey ca.key -CAcreateserial -out ended.pem)
@@ -107,7 +107,8 @@ await "$dir/host-a.log" 'event=tls_kept'
 renewed=$(count tls_renewed) # it may have looked by itself just now
 kill -HUP "${agents[0]}"
 await_more tls_renewed "$renewed"
-# The agent judges the certificate, and doctor says the same: five days of five are left.
+# The agent judges the certificate, and doctor follows it. Five of five days are left, so no warning
+# comes.
 "$bin/holdfast" -s "$dir/host-a.sock" doctor >"$dir/doctor" || true
 grep -q 'ok     tls .* valid for [45] d' "$dir/doctor" || fail "$(cat "$dir/doctor")"
 if grep -q 'judgement .*certificate' "$dir/doctor"; then fail "$(cat "$dir/doctor")"; fi

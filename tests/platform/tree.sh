@@ -5,7 +5,7 @@
 # debootstrap makes a tree once, in $CACHE ($XDG_CACHE_HOME/holdfast, else ~/.cache/holdfast).
 # Remove the tree to have it made again. HOLDFAST_MIRROR is the mirror. Inside the tree, /src is
 # this source. All mounts are in their own mount namespace and all processes in their own pid
-# namespace. Both namespaces end with the command, whatever its result is.
+# namespace. Both namespaces end when the command ends.
 
 ROOT=$(cd -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")/../.." && pwd)
 CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/holdfast

@@ -338,7 +338,7 @@ class Locks(AgentTest):
                 self.client.lock(name)
 
     def test_wrong_types(self) -> None:
-        """A TypeError names what was expected."""
+        """A TypeError names the expected type."""
         lock = self.client.lock("types")
         for call, expected in (
             (lambda: self.client.lock(5), "the name: expected a str, not int (5)"),
@@ -356,7 +356,7 @@ class Locks(AgentTest):
             self.assertIn(expected, str(caught.exception))
 
     def test_messages(self) -> None:
-        """They have the value that was wrong, in the thread that failed."""
+        """The messages contain the wrong value, and belong to the thread that failed."""
         with self.assertRaises(holdfast.NameTooLong) as caught:
             self.client.lock("x" * 256)
         self.assertIn("256 bytes, expected at most 255", str(caught.exception))
@@ -389,8 +389,8 @@ class Locks(AgentTest):
         self.assertEqual(str(results[0]).count("its lease of"), 1)
 
     def test_message_of_another_call(self) -> None:
-        """If a signal handler calls the library between the failure and its text, the text may be
-        of the handler's call, and is not used."""
+        """A signal handler may call the library after a failure and before its text is read. Then
+        the text may belong to the handler's call, so it is not used."""
         text = holdfast._library.hf_error_text
 
         def handler(client: object) -> bytes:
@@ -556,7 +556,7 @@ class Ends(AgentTest):
             hold.release()
 
     def test_close_in_a_signal_handler(self) -> None:
-        """It ends the wait of the main thread, and the connection."""
+        """A close in a signal handler ends the wait of the main thread, and the connection."""
         code = (
             "lock = client.lock('handler')\n"
             "signal.signal(signal.SIGUSR1, lambda *_: client.close())\n"

@@ -294,8 +294,8 @@ static struct quorum *operation_learn(void *arg)
     return agent->quorum;
 }
 
-/* The agent goes by another record. It dials the new voters. An observer whose store votes from now
- * on restarts. */
+/* The agent uses another record from now on. It dials the new voters. An observer whose store votes
+ * from now on restarts. */
 static void operation_record(void *arg, const struct message_voters *record)
 {
     struct sim_agent *agent = arg;

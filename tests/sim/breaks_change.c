@@ -1,8 +1,8 @@
 /*
  * Rules of changing the voters that the simulator breaks on purpose: see breaks_core.c. Some rules
- * stand in the middle of a function of change.c. They are broken by other answers to what that file
- * asks (shim_change.h). The rules about when a record is complete are broken in the models only: in
- * the simulator, thousands of seeds would have to be played until one shows such a fault.
+ * are in the middle of a function of change.c. To break these, shim_change.h replaces a function
+ * that change.c calls. The rules about when a record is complete are broken in the models only: the
+ * simulator would need thousands of seeds to show such a fault.
  */
 #include "quorum/change_private.h"
 #include "sim.h"
@@ -13,9 +13,9 @@ void real_ballots_carry(struct quorum *quorum);
 
 /* ---- change.c ---- */
 
-/* CHANGE_STEP: one voter more and one less in one step. CHANGE_IDS: the number of a voter that was
- * removed is used again in ballots. CHANGE_EARLY: the next change begins before this one is
- * complete. */
+/* CHANGE_STEP: one change adds a voter and removes another one. CHANGE_IDS: the number of a voter
+ * that was removed is used again in ballots. CHANGE_EARLY: the next change begins before this one
+ * is complete. */
 const struct message_voters *sim_change_voters(const struct quorum *quorum)
 {
     static struct message_voters other;
@@ -38,7 +38,7 @@ const struct message_voters *sim_change_voters(const struct quorum *quorum)
     return &other;
 }
 
-/* CHANGE_ACCEPTED: a voter goes by a record as soon as it has accepted it. */
+/* CHANGE_ACCEPTED: a voter uses a record as soon as it has accepted it. */
 void change_accept(struct quorum *quorum, const struct message *message)
 {
     struct message_voters record;

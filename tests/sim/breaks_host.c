@@ -23,8 +23,8 @@ bool real_break_asked(struct host *host, const struct message_break *breaking,
                       struct message_broken *broken_lock, struct host_actions *actions);
 bool real_tally_note(struct host *host, uint32_t index, const struct message *message);
 
-/* Notes that a break has ended the hold of that holder on this host. A process that has not
- * returned from its take yet has no hold in the notes. */
+/* Notes that a break has ended the hold of that holder on this host. The notes have no hold of a
+ * process that has not returned from its take yet. */
 static void note_broken(const struct host *host, struct lock_ref at, uint32_t holder, bool now)
 {
     for (uint32_t i = 0; i < world.process_count; i++) {
@@ -101,7 +101,7 @@ bool break_asked(struct host *host, const struct message_break *breaking,
     return answered;
 }
 
-/* ONE_OWNER: the first owner that answers counts for all owners. */
+/* ONE_OWNER: the answer of one owner counts as the answer of all owners. */
 bool tally_note(struct host *host, uint32_t index, const struct message *message)
 {
     bool noted = real_tally_note(host, index, message);

@@ -26,7 +26,7 @@ enum hold_end { HOLD_RUNS = 0, HOLD_RELEASING, HOLD_RELEASED, HOLD_FORGOTTEN };
 
 struct hold_note {
     bool used;
-    uint64_t number; /* of the hold, among all holds */
+    uint64_t number; /* counts all holds of the run */
     int64_t began_ns;
     enum hold_end end;
     bool shared;
@@ -46,7 +46,7 @@ struct hold_note {
 
 static struct hold_note notes[HOLDS_MAX];
 static uint64_t highest[LOCKS];  /* the highest token of exclusive holds */
-static uint32_t breaking[LOCKS]; /* breaks that hosts are doing now */
+static uint32_t breaking[LOCKS]; /* how many hosts are doing a break now */
 static int64_t broken_ns[LOCKS]; /* when a host last did a break */
 static int64_t opened_ns[LOCKS]; /* when a host last did a break without a lock-delay */
 static uint64_t read_at[LOCKS];  /* the highest token of shared holds; two overlapping takes may
@@ -62,8 +62,8 @@ void check_reset(void)
     memset(read_at, 0, sizeof(read_at));
 }
 
-/* Returns whether a host has done a break of the lock since the hold began. The break may have
- * ended the hold at a moment at which no note could say so. */
+/* Returns whether a host has done a break of the lock since the hold began. The break may then have
+ * ended the hold before a note of it was made. */
 static bool maybe_broken(const struct hold_note *note)
 {
     return breaking[note->lock] > 0 || broken_ns[note->lock] >= note->began_ns;
@@ -154,7 +154,7 @@ static void check_token(const struct sim_process *process, const struct sim_hand
     seen[handle->lock] = token > seen[handle->lock] ? token : seen[handle->lock];
 }
 
-/* Returns whether the process of that hold would be told that the hold counts. */
+/* Returns whether the process of that hold still finds that it holds the lock. */
 static bool counts_now(uint32_t hold)
 {
     const struct hold_note *note = &notes[hold];
@@ -267,7 +267,8 @@ void check_released(uint32_t hold)
 
 void check_gave_up(uint32_t hold)
 {
-    /* While a host does a break, the process may notice the end of its hold before it is noted. */
+    /* While a host does a break, the process may notice the end of its hold before check.c notes
+     * it. */
     notes[hold].end = maybe_broken(&notes[hold]) ? HOLD_RELEASED : HOLD_FORGOTTEN;
 }
 
@@ -282,7 +283,7 @@ void check_broken(uint32_t hold, bool now, int64_t step_ns)
 
 void check_breaking(uint32_t lock, bool begins, bool now)
 {
-    breaking[lock] += begins ? 1 : UINT32_MAX; /* minus one */
+    breaking[lock] += begins ? 1 : UINT32_MAX; /* wraps around: minus one */
     broken_ns[lock] = sim_now();
     opened_ns[lock] = now ? sim_now() : opened_ns[lock];
 }

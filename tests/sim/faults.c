@@ -51,7 +51,7 @@ const char *fault_name(uint32_t index)
 /* Turns a fault off, or makes it frequent. */
 static void overrule(struct faults *faults, const struct fault *fault, bool on)
 {
-    /* most requests for a change are refused */
+    /* these values are high, because most requests for a change are refused */
     enum { OFTEN = 200, CHANGE_OFTEN = 20, RECOVER_OFTEN = 5000 };
     char *at = (char *)faults + fault->offset;
     if (fault->flag) {
@@ -196,7 +196,7 @@ void faults_draw(void)
         }
     }
     if (faults->change != 0 || faults->recover != 0) {
-        faults->older = false; /* older agents keep the voters from being changed */
+        faults->older = false; /* while older agents run, no change of the voters is possible */
     }
 }
 
@@ -333,7 +333,8 @@ int64_t faults_starve(void)
 
 /* ---- disks that are lost or replaced by old copies ---- */
 
-/* Returns whether that voter has what keeps another one from losing its store. */
+/* Returns whether a second store must not be lost now because of that voter: its store is lost,
+ * replaced or starting over. */
 static bool is_lost(const struct sim_agent *agent)
 {
     return agent->store != STORE_GOOD || agent->disk.rejoin || agent->rejoins_ns != 0 ||
@@ -341,11 +342,11 @@ static bool is_lost(const struct sim_agent *agent)
 }
 
 /*
- * Returns whether the cell tolerates that a voter's store is lost now. It does not if another one
- * is lost, because the protocol does not promise to survive two at a time. Nor does a cell of one
- * or two voters, or one that becomes such a cell: there the other voter may neither be restarted
- * nor be needed for a change (docs/PROTOCOL.md, rule 26). A record may have been chosen as soon as
- * one voter has accepted it.
+ * Returns whether the cell tolerates that a voter's store is lost now. It does not if another store
+ * is lost, because the protocol does not promise to survive two losses at a time. It does not if
+ * the cell has one or two voters, or may get so few: then the other voter would have to run on
+ * without a restart, and no change could be decided (docs/PROTOCOL.md, rule 26). A record counts as
+ * chosen here as soon as one voter has accepted it.
  */
 static bool tolerates_loss(void)
 {
@@ -367,9 +368,10 @@ static bool tolerates_loss(void)
     return !few;
 }
 
-/* Returns whether enough other voters of the record know that the agent's real store is newer than
- * `copy`, or if it is lost (copy NULL), know the store: each possible majority of answers has one.
- * Votes under the copy's own record (left: true) are refused by those that go by a newer one. */
+/* Returns whether each possible majority of answers has a voter that notices the fault. If the
+ * store was replaced by `copy`, such a voter knows that the real store is newer. If it was lost
+ * (copy NULL), such a voter knows the real store. left: voters with a newer record than the copy's
+ * count too, because they refuse votes under the copy's record. */
 static bool are_knowing(const struct message_voters *record, const struct sim_agent *agent,
                         const struct disk *copy, bool left)
 {
@@ -390,10 +392,10 @@ static bool are_knowing(const struct message_voters *record, const struct sim_ag
 }
 
 /* Returns whether the cell would certainly notice that the voter lost its store (copy NULL), or got
- * an old copy of it. At its start the voter asks the other voters, those of the copy's record. An
- * old copy of a store that fewer voters know may pass for the real store, and so does one of a
- * voter that was alone when it was made. The protocol cannot prevent that (DECISIONS.md), so the
- * simulator does not do it. Returns false too if the cell does not tolerate a loss now. */
+ * an old copy of it. At its start the voter asks the other voters of the copy's record. If too few
+ * voters know the real store, the old copy may pass for it. So may a copy that was made while the
+ * voter was alone. The protocol cannot prevent that (DECISIONS.md), so the simulator does not do
+ * it. The function also returns false if the cell does not tolerate a loss now. */
 static bool found_out(const struct sim_agent *agent, const struct disk *copy)
 {
     const struct message_voters *records[2];
@@ -426,8 +428,8 @@ static void inject_copies(const struct faults *faults, struct sim_agent *agent)
     }
 }
 
-/* Returns whether the voter may start over without need. The protocol does not promise to survive
- * that together with a store that is lost. */
+/* Returns whether the voter may start over without need. The protocol does not promise to survive a
+ * start-over and a lost store at the same time. */
 static bool may_mistake(const struct sim_agent *agent)
 {
     const struct message_voters *records[2];

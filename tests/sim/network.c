@@ -192,7 +192,7 @@ static void forget_newer(struct message *message, uint32_t version)
     } else if (version < 4 && message->kind == MESSAGE_REFUSED) {
         message->as.refused.closed_ms = 0;
     } else if (version < 4 && message->kind == MESSAGE_BROKEN) {
-        /* not by a struct message_outcome, whose padding has the newer fields */
+        /* a struct message_outcome cannot be copied here: its padding has the newer fields */
         size_t newer = offsetof(struct message_broken, part);
         memset((char *)&message->as.broken + newer, 0, sizeof(struct message_broken) - newer);
     }

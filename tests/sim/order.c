@@ -192,7 +192,7 @@ static bool is_queued(const struct quorum *quorum, const struct message_acquire 
     return false;
 }
 
-/* The index of the agent whose core this is. */
+/* Returns the index of the agent that has this core. */
 static uint32_t own_index(const struct quorum *quorum)
 {
     return agent_of_name(&quorum->config->name);

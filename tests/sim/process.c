@@ -246,8 +246,8 @@ static bool have_seat(struct sim_process *process, struct sim_handle *handle, bo
     return true;
 }
 
-/* Opens the lock anew. Must be called if the slot is used up, or the agent took the process for
- * dead. Returns false if that is refused with an error for which the library gives the take up. */
+/* Opens the lock anew. Must be called if the slot is used up, or if the agent treated the process
+ * as dead. Returns false if the agent refuses with an error on which the library ends the take. */
 static bool reopen(struct sim_process *process, struct sim_handle *handle)
 {
     struct hfi_frame frame = {.kind = HFI_FRAME_CLOSE, .handle = handle->number};

@@ -1,21 +1,22 @@
 /*
  * The fault "recover": the stores of a majority are lost for good, and an operator lets the cell
- * begin anew with the store of one voter that is left (docs/PROTOCOL.md, "Recovery"). The new store
- * is made here by the rules of agent/io/store/recover.c, because a store is something else here.
+ * begin anew with the store of one voter that is left (docs/PROTOCOL.md, "Recovery"). This file
+ * makes the new store by the rules of agent/io/store/recover.c, because the simulator's stores are
+ * structs.
  *
  * An operator may only recover a cell when no majority of its earlier voters runs, or will run
- * again. (Such a majority would go on as the cell.) This file keeps to that. So when the fault
- * happens, each voter that is in use, apart from the survivor, has one of these fates:
+ * again. (Otherwise that majority would go on as the cell.) This file obeys the rule. So when the
+ * fault happens, each voter of a record in use has one of these fates, except for the survivor:
  *
  *   off         Its host is down until after the recovery, and then comes back with its old store.
- *   runs on     Its agent never notices anything.
+ *   runs on     Its agent runs on as before.
  *   empty       Its store is lost, and its agent starts again with an empty one and the
  *               configuration of before.
  *   reinstalled Its host comes back after the recovery with an empty store, and a configuration
  *               that names the survivor.
  *
- * Those that run, the survivor included, are no majority before the recovery, and those that have
- * their old store are none after it.
+ * Before the recovery, the running voters and the survivor together are no majority. After it, the
+ * voters with their old stores are no majority.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -23,13 +24,13 @@
 #include "proto/check.h"
 #include "sim.h"
 
-/* As in agent/run/recover.c. */
+/* The same number as in agent/run/recover.c. */
 enum { ROUNDS_SKIPPED = 1 << 24 };
 
 static struct {
     int64_t due_ns; /* when the operator recovers the cell; 0: no recovery is under way */
     struct sim_agent *survivor;
-    uint32_t generation; /* of the last recovery */
+    uint32_t generation; /* how many recoveries there were */
 } plan;
 
 void recovery_reset(void)
@@ -57,7 +58,7 @@ static void know_epoch(struct disk *disk, const struct message_agent *agent, uin
     }
 }
 
-/* Puts a mark for each agent that the old store knows. */
+/* Sets a mark for each agent that the old store knows. */
 static void put_marks(struct disk *disk, const struct disk *old, const struct sim_agent *agent)
 {
     know_epoch(disk, &agent->name, old->epoch);
@@ -153,8 +154,8 @@ static void make_store(struct sim_agent *agent)
 
 /* ---- The operator ---- */
 
-/* Returns whether the operator may choose that agent's store. It is a voter of every record in use,
- * so that it does not learn that it was removed before the operator comes. */
+/* Returns whether the operator may choose that agent's store. Its agent must be a voter of every
+ * record in use. Otherwise it could learn of its removal before the operator acts. */
 static bool may_survive(const struct sim_agent *agent)
 {
     const struct message_voters *record = voters_of(agent);
@@ -171,7 +172,7 @@ static bool may_survive(const struct sim_agent *agent)
 }
 
 /* Returns whether a voter has accepted the next record, of which that agent is no voter. Then the
- * record may be chosen already, and a voter may go by it before the operator comes. */
+ * record may be chosen already, and a voter may use it before the operator acts. */
 static bool may_be_removed(const struct sim_agent *agent)
 {
     for (uint32_t i = 0; i < world.agent_count; i++) {
@@ -184,8 +185,8 @@ static bool may_be_removed(const struct sim_agent *agent)
     return false;
 }
 
-/* Writes the survivor as the only voter into every agent's configuration, and restarts those that
- * would not learn of it otherwise. */
+/* Writes the survivor as the only voter into every agent's configuration, and restarts the agents
+ * that would not learn of it otherwise. */
 static void write_configurations(const struct sim_agent *survivor)
 {
     for (uint32_t i = 0; i < world.agent_count; i++) {
@@ -245,8 +246,8 @@ bool recovery_needs(const struct sim_agent *agent)
 
 /* ---- The loss ---- */
 
-/* For each of the records in use: the voters that keep their stores, and those that run until the
- * recovery, with the survivor. */
+/* For each record in use: how many voters keep their stores, and how many run until the recovery.
+ * Both include the survivor. */
 struct left {
     const struct message_voters *records[2];
     uint32_t count;
@@ -296,7 +297,7 @@ static void lose_store(struct sim_agent *agent)
     watch_forgot(agent);
 }
 
-/* Ends the agent until after the recovery, and in some runs its whole host. */
+/* Stops the agent until after the recovery, and in some runs the whole host. */
 static void turn_off(struct sim_agent *agent)
 {
     int64_t down_ns = plan.due_ns - sim_now() + (1 + sim_draw(4000)) * SIM_MS;
@@ -309,8 +310,8 @@ static void turn_off(struct sim_agent *agent)
     agent->starts_ns = sim_now() + down_ns;
 }
 
-/* Returns whether the survivor is a voter of that agent's configuration, in which an agent with an
- * empty store looks. */
+/* Returns whether the configuration of that agent names the survivor as a voter. An agent with an
+ * empty store finds the voters there. */
 static bool is_written(const struct sim_agent *agent)
 {
     return voters_has(voters_written(agent), plan.survivor);

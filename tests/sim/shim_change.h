@@ -1,6 +1,6 @@
 /*
- * Included before change.c of the simulated quorum core: what it asks other files can be answered
- * wrongly on purpose (breaks_change.c).
+ * Included before change.c of the simulated quorum core. It replaces a function that change.c
+ * calls, so that breaks_change.c can return wrong results on purpose.
  */
 #include "../../agent/core/quorum/members.h"
 

@@ -1,6 +1,6 @@
 /*
- * Included before rules.c of the simulated core: no lock-delay of the simulator is longer, so a
- * recovered cell need not wait for a minute.
+ * Included before rules.c of the simulated core. It shortens the wait after a recovery: the
+ * simulator has no lock-delay of a minute.
  */
 #include "proto/message.h"
 

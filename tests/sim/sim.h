@@ -54,7 +54,7 @@ enum {
     KEPT = 8,        /* notes of waiting requests; fewer than the requests that a host may have at a
                  * time */
     DELAYS = 5,      /* notes of lock-delays; fewer than the locks */
-    GENERATIONS = 4, /* of the cell: one more than the recoveries of a run */
+    GENERATIONS = 4, /* of the cell: the recoveries of a run, plus one */
 };
 #define SIM_MS INT64_C(1000000)
 /* With starved agents, and in a rolling restart, session_ttl is as long as the default of a real
@@ -67,7 +67,7 @@ enum {
 struct faults {
     uint32_t kill, stop, hang_up, cancel, disturb; /* faults of processes */
     uint32_t crash, stall, reboot, recall;         /* faults of agents */
-    uint32_t breaks;                               /* administrators break locks */
+    uint32_t breaks;                               /* an administrator breaks locks */
     uint32_t held;                   /* a step of the host core stops the agent's loop; only with
                                       * --often */
     uint32_t crash_all, suspend;     /* crashes of all agents at once; stops of a whole host */
@@ -176,8 +176,8 @@ struct disk {
     struct message_session marks[AGENTS];
     struct quorum_member members[AGENTS];
     struct quorum_seen seen[AGENTS];
-    int64_t recovery_wait_ns;     /* how long the only voter of a recovered cell waits; 0: not */
-    struct message_voters voters; /* number 0: the record of number 1 */
+    int64_t recovery_wait_ns;     /* the wait of a recovered cell's only voter; 0: none */
+    struct message_voters voters; /* number 0: the agent uses number 1 */
     struct quorum_change change;  /* number 0: none */
     struct slot_row slots[SLOTS];
 };
@@ -238,10 +238,10 @@ struct sim_agent {
     int64_t restores_ns;   /* if there is a copy: the earliest time to put it back */
     uint32_t starts_again; /* how often the agent is killed during its next starts with the copy */
     enum store_state store;
-    bool lost; /* a recovery has left this store behind; until the agent learns of it, the store is
-                * STORE_WRONG */
-    struct message_voters written; /* the voters in the configuration; count 0: those of the
-                                    * beginning */
+    bool lost; /* this store was left behind by a recovery; it is STORE_WRONG until the agent
+                * learns of that */
+    struct message_voters written; /* the voters in the configuration; count 0: the voters with
+                                    * which the cell began */
     int64_t rejoins_ns; /* when an operator lets the voter start over; 0: there is no need */
     struct disk *old;   /* the store that the start-over replaced, which an operator may put
                          * back; old_store is its state */
@@ -451,13 +451,13 @@ void agent_free(struct sim_agent *agent);
 
 /* ---- store.c ---- */
 
-/* Returns whether the agent has a quorum core from its start, though it is no voter: its store has
- * voted, or has accepted a record (agent/run/record.c). */
+/* Returns whether the agent has a quorum core from its start even if it is no voter. It has one if
+ * its store has voted, or has accepted a record (agent/run/record.c). */
 bool store_has_voted(const struct sim_agent *agent);
-/* Returns whether the store has anything that a voter's store has. */
+/* Returns whether the store has any row that only a voter's store has. */
 bool store_has_rows(const struct disk *disk);
-/* At the start of an agent whose voter was removed: empties its store, as agent/run/record.c
- * does. */
+/* Must be called at the start of an agent whose voter was removed. Empties its store, as
+ * agent/run/record.c does. */
 void store_retire(struct sim_agent *agent);
 /* agent_lose_disk() loses the store, agent_restore_disk() puts an old copy in its place, and
  * agent_rejoin() makes the voter start over, like an operator. */
@@ -473,7 +473,7 @@ void agent_undo_rejoin(struct sim_agent *agent);
 /* ---- voters.c ---- */
 
 void voters_reset(void);
-/* Returns the record of voters on the agent's disk; that of number 1 if there is none. */
+/* Returns the record of voters on the agent's disk; the record of number 1 if the disk has none. */
 const struct message_voters *voters_of(const struct sim_agent *agent);
 /* Returns whether the agent is a voter of the record. */
 bool voters_has(const struct message_voters *record, const struct sim_agent *agent);
@@ -482,11 +482,12 @@ const struct message_voters *voters_newest(void);
 const struct message_voters *voters_written(const struct sim_agent *agent);
 /* Returns the record of that number, or NULL if no disk ever had it. */
 const struct message_voters *voters_numbered(uint32_t number);
-/* Returns the next record that any disk ever had; NULL: the first one, and after the last one. */
+/* Returns the next record that any disk ever had; NULL as the argument means the first record; NULL
+ * as the result means that there is no further one. */
 const struct message_voters *voters_after(const struct message_voters *record);
 /* Fills in the records that are in use. Returns how many: 1 or 2. */
 uint32_t voters_in_use(const struct message_voters *out[2]);
-/* The same in a generation of the cell: what was in use when it ended. */
+/* The same for a generation of the cell: the records in use when it ended. */
 uint32_t voters_in_use_of(uint32_t generation, const struct message_voters *out[2]);
 /* Returns the agent that is voter `at` of the record. */
 struct sim_agent *voters_agent(const struct message_voters *record, uint32_t at);
@@ -513,7 +514,7 @@ void recovery_heal(void);
 bool recovery_is_planned(void);
 /* Returns whether the operator is about to recover the cell with that agent's store. */
 bool recovery_needs(const struct sim_agent *agent);
-/* Notes that the agent goes by another record. */
+/* Notes that the agent uses another record from now on. */
 void recovery_follow(struct sim_agent *agent);
 
 /* Returns the agent with that name, or AGENTS if there is none. */
@@ -576,17 +577,17 @@ void check_gave_up(uint32_t hold);
 /* Notes that an administrator's break has ended the hold; now: without a lock-delay. The agent
  * counts the lock-delay from the beginning of its step: step_ns by its host's clock. */
 void check_broken(uint32_t hold, bool now, int64_t step_ns);
-/* Notes that a host begins or has done a break of the lock; now: without a lock-delay, so that it
- * opens a lock that is closed. Meanwhile a hold that the break has ended may not be noted as ended
- * yet. */
+/* Notes that a host begins or has done a break of the lock; now: without a lock-delay, so the break
+ * also opens a closed lock. During a break, a hold may have ended before its note says so. */
 void check_breaking(uint32_t lock, bool begins, bool now);
 /* The holds of a lock that counted when a break began. */
 struct check_break {
     uint32_t lock;
-    uint64_t numbers[HOLDS_MAX]; /* 0: the note has no such hold */
+    uint64_t numbers[HOLDS_MAX]; /* 0: the hold of this note did not count */
 };
 void check_breaks(struct check_break *before, uint32_t lock);
-/* Checks that none of these holds counts any more, because the break was reported as done. */
+/* Checks that none of these holds counts any more. Must be called when the break is reported as
+ * done. */
 void check_break_done(const struct check_break *before);
 void check_changed_mode(uint32_t hold, bool shared, uint64_t token);
 /* Notes that the process has died or hung up, which ends its holds without a release. */
@@ -611,7 +612,7 @@ void watch_starts(const struct sim_agent *agent);
 /* Notes that the agent's store is no longer what other voters know of it, so that the voter must
  * start over. */
 void watch_forgot(const struct sim_agent *agent);
-/* Notes that the store was emptied, because its voter was removed. */
+/* Notes that the store was emptied, because the voter was removed. */
 void watch_retired(const struct sim_agent *agent);
 /* Notes that the agent's store is now that of a recovered cell. */
 void watch_recovered(const struct sim_agent *agent);
@@ -699,24 +700,24 @@ enum breaking {
     BREAK_READ,            /* a new coordinator does not ask which values exist */
     BREAK_ADOPT,           /* an acceptor takes over older values */
     BREAK_OLD_STORE,       /* a voter votes with any store */
-    BREAK_LAPSE,           /* voters count the ttl short */
+    BREAK_LAPSE,           /* voters count a ttl without the margin for drift */
     BREAK_MARK,            /* a voter marks a session without a check that it has lapsed */
     BREAK_ACK,             /* a voter acknowledges a marked session */
     BREAK_LEASE,           /* a host counts its lease from the answer's arrival */
-    BREAK_VERSION,         /* a give-back applies to any version */
+    BREAK_VERSION,         /* a give-back is accepted for any version */
     BREAK_DEATH_DELAY,     /* there is no lock-delay after an expired session */
     BREAK_FLOOR,           /* checkpoints forget their floor */
     BREAK_ORDER,           /* a coordinator serves the host that came last */
     BREAK_WAITED,          /* a coordinator ignores how long a host says that it has waited */
     BREAK_QUEUE,           /* a waiter on a host is put before the earlier waiters of that host */
-    BREAK_FRESH,           /* each grant counts as fresh */
+    BREAK_FRESH,           /* each grant is treated as fresh */
     BREAK_OPENED,          /* a start does not note which commit its store had before it makes
                         * further commits */
     BREAK_PLACE,           /* a restarted agent does not know for which locks its host waits */
     BREAK_HAND_OVERS,      /* a recalled lock is handed on as long as processes wait */
-    BREAK_NOTES,           /* a restarted agent finds no notes of lock-delays */
+    BREAK_NOTES,           /* a restarted agent has no notes of lock-delays */
     BREAK_RESIGN,          /* an agent that gets SIGTERM ends without resigning */
-    BREAK_SUCCESSOR,       /* a coordinator that resigns does not hand its waiters on */
+    BREAK_SUCCESSOR,       /* a coordinator that resigns does not pass its waiters on */
     BREAK_DOWNGRADE,       /* a shared grant has the last token of the previous range */
     BREAK_LATE_SHARE,      /* a message about an earlier grant makes the present grant shared */
     BREAK_BARRED,          /* a spoilt namespace gets a new region at once */
@@ -729,7 +730,7 @@ enum breaking {
     BREAK_CHANGE_IDS,      /* the number of a removed voter is used again in ballots */
     BREAK_CHANGE_EARLY,    /* a change begins before the last one is complete */
     BREAK_CHANGE_ACCEPTED, /* a record counts when it is accepted */
-    BREAK_CHANGE_DURABLE,  /* the record by which a voter goes may not reach its disk */
+    BREAK_CHANGE_DURABLE,  /* a voter may use a record that is not on its disk */
     BREAK_CHANGE_TOLD,     /* a vote for a record is sent before it is durable */
     BREAK_BALLOT_KEPT,     /* ballots go on when the record changes */
     BREAK_RECOVERY_FLOOR,  /* a recovered cell begins with the tokens that it has not seen */

@@ -1,6 +1,6 @@
 /*
- * What happens to an agent's store as a whole: it is lost, replaced by an old copy, or emptied, and
- * an operator lets its voter start over.
+ * Faults and repairs of an agent's whole store: it is lost, replaced by an old copy, or emptied,
+ * and an operator makes its voter start over.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,6 @@
 
 /* ---- a voter that was removed ---- */
 
-/* Returns whether the store has anything that a voter's store has. */
 bool store_has_rows(const struct disk *disk)
 {
     bool voted = false;
@@ -27,7 +26,8 @@ bool store_has_rows(const struct disk *disk)
     return voted;
 }
 
-/* Returns whether the store has a row about a record that may follow its own. */
+/* Returns whether the store has a row about a record that may be the next one after the agent's
+ * own. */
 static bool has_accepted_record(const struct sim_agent *agent)
 {
     return agent->disk.change.number > voters_of(agent)->number;
@@ -83,7 +83,7 @@ void agent_lose_disk(struct sim_agent *agent)
     wrong_store(agent);
 }
 
-/* Commits the undoing of a start-over (agent/io/store/replace.c). */
+/* Makes the commit by which an operator undoes a start-over (agent/io/store/replace.c). */
 static void put_back(struct sim_agent *agent)
 {
     struct quorum_seen *own = &agent->disk.seen[agent->index];
@@ -102,7 +102,7 @@ void agent_restore_disk(struct sim_agent *agent)
              agent->index, (unsigned long long)agent->copy->commit,
              (unsigned long long)agent->disk.commit);
     agent->disk = *agent->copy;
-    agent->lease_file.valid = false; /* the lease ends before any operator has restored a copy */
+    agent->lease_file.valid = false; /* the lease ends before an operator can restore a copy */
     memset(agent->records, 0, sizeof(agent->records));
     agent->copied = false;
     /* Before the agent runs, the operator may start the store over and undo that, several times.
@@ -133,7 +133,7 @@ void agent_new_store(struct sim_agent *agent)
 {
     struct message_voters record = *voters_of(agent);
     uint32_t epoch = agent->disk.epoch;
-    agent_crash(agent, 2 * SIM_TTL_NS); /* no lease of before is left when it starts again */
+    agent_crash(agent, 2 * SIM_TTL_NS); /* its last lease is over when it starts again */
     sim_tell("host %u gets a new store", agent->index);
     disk_new(agent);
     agent->disk.epoch = epoch;

@@ -1,21 +1,22 @@
 /*
  * The fault "change": operators change the voters while the cell runs. They add an observer, remove
- * a voter, replace one (remove it, then add another), or move one, at any time, and again before
- * the last change is complete.
+ * a voter, replace one (remove it, then add another), or move one, at any time. They may ask for
+ * the next change before the last one is complete.
  *
  * Checked from outside:
  *
- *   one record  All agents that go by a number go by the same record of it.
- *   one by one  A record appears only when the number before it was complete, and it has one voter
- *               more or one less, or moves one.
- *   durable     A vote names no number that is not on its sender's disk, and comes from a voter of
+ *   one record  All agents that use a number have the same record of it.
+ *   one by one  A record appears only when the number before it is complete. It adds one voter,
+ *               removes one, or moves one.
+ *   durable     A vote names a number that is on its sender's disk, and its sender is a voter of
  *               that number.
  *   the end     After everything has healed, the newest number is complete, and all its voters
  *               vote.
  *
- * watch.c counts majorities by the records that are in use: a number is in use from its choice on
+ * watch.c counts majorities of the records that are in use: a number is in use from its choice
  * until its successor is complete. A recovery (recovery.c) begins a new generation of the cell, and
- * no record of before is in use any more, except for what its own voters say.
+ * no older record is in use any more. Only the messages of voters that still have an older record
+ * are checked by that one.
  */
 #include <stdio.h>
 #include <string.h>
@@ -23,16 +24,16 @@
 #include "proto/check.h"
 #include "sim.h"
 
-enum { NUMBERS = 256 }; /* of one generation */
+enum { NUMBERS = 256 }; /* per generation */
 
 static struct {
-    struct message_voters record[GENERATIONS][NUMBERS]; /* count 0: not seen */
+    struct message_voters record[GENERATIONS][NUMBERS]; /* count 0: no agent had it yet */
     uint32_t newest[GENERATIONS];                       /* 0: none */
-    uint32_t generation;                                /* the newest one */
+    uint32_t generation;                                /* the newest generation */
     uint64_t requests;
 } seen;
 
-/* The record of that number, perhaps not seen yet. */
+/* Returns the record of that number. Its count is 0 if no agent had it yet. */
 static struct message_voters *record_at(uint32_t number)
 {
     uint32_t generation = number / MESSAGE_NUMBERS;
@@ -61,8 +62,8 @@ void voters_recovered(const struct message_voters *record)
     message_voters_copy(record_at(record->number), record);
 }
 
-/* A store without a record goes by number 1, or by what an operator has written into the agent's
- * file. A voter's store knows the voters with which it began. */
+/* With a store without a record, the agent uses number 1, or the voters that an operator has
+ * written into its file. A store that has voted stays with the voters with which it began. */
 const struct message_voters *voters_of(const struct sim_agent *agent)
 {
     bool written = agent->written.count != 0 && !store_has_rows(&agent->disk);
@@ -165,8 +166,8 @@ static uint32_t difference(const struct message_voters *a, const struct message_
     return a->count + b->count - 2 * both;
 }
 
-/* Compares a record with all of its generation: the ballots of a generation have other rounds than
- * those of before. */
+/* Compares a record with all earlier ones of its generation. Other generations cannot clash,
+ * because their ballots have other rounds. */
 static void check_ids(const struct message_voters *record)
 {
     uint32_t first = record->recoveries == 0 ? 1 : message_voters_first(record->recoveries);
@@ -185,8 +186,8 @@ static void check_ids(const struct message_voters *record)
     }
 }
 
-/* A record is compared with those of its own generation: an agent that was stopped while the cell
- * was recovered may write down only afterwards what a majority of before had chosen. */
+/* A record is compared only with those of its own generation. An agent that was stopped during the
+ * recovery may store an old generation's record after it. */
 void voters_durable(const struct sim_agent *agent, const struct message_voters *record)
 {
     struct message_voters *known = record_at(record->number);
@@ -194,7 +195,7 @@ void voters_durable(const struct sim_agent *agent, const struct message_voters *
         uint32_t generation = record->number / MESSAGE_NUMBERS;
         const struct message_voters *newest = record_at(seen.newest[generation]);
         if (record->number != newest->number + 1 || !newest->complete) {
-            sim_fail("host %u goes by number %u, but number %u is not complete, or not the newest",
+            sim_fail("host %u uses number %u, but number %u is not complete, or not the newest",
                      agent->index, record->number, record->number - 1);
         }
         uint32_t moves = record->act == MESSAGE_MEMBER_MOVE;
@@ -209,7 +210,7 @@ void voters_durable(const struct sim_agent *agent, const struct message_voters *
         check_ids(record);
     }
     if (message_voters_digest(known) != message_voters_digest(record)) {
-        sim_fail("host %u goes by another record of number %u than others", agent->index,
+        sim_fail("host %u uses another record of number %u than others", agent->index,
                  record->number);
     }
     if (record->complete && !known->complete) {
@@ -255,7 +256,7 @@ void voters_tell(void)
 {
     for (uint32_t i = 0; i < world.agent_count; i++) {
         const struct sim_agent *agent = &world.agents[i];
-        sim_tell("host %u: up %d, number %u on disk, status %d, goes by %u", i, agent->up,
+        sim_tell("host %u: up %d, number %u on disk, status %d, uses %u", i, agent->up,
                  voters_of(agent)->number,
                  agent->up && agent->quorum != NULL ? (int)quorum_voter_status(agent->quorum) : -1,
                  agent->up && agent->quorum != NULL ? quorum_voters(agent->quorum)->number : 0);
@@ -264,7 +265,8 @@ void voters_tell(void)
 
 /* ---- operators ---- */
 
-/* Asks a voter for a change. The answer is of no interest: the voter goes on by itself. */
+/* Asks a voter for a change. The answer does not matter, because the voter goes on with the change
+ * by itself. */
 static void ask(struct sim_agent *from, const struct sim_agent *to, enum message_member_act act,
                 const struct sim_agent *voter)
 {
@@ -304,7 +306,8 @@ void voters_inject(void)
     } else if (votes && (count > 3 || sim_draw(3) == 0)) {
         ask(from, to, MESSAGE_MEMBER_REMOVE, subject);
     } else if (!votes && (count < 5 || sim_draw(3) == 0)) {
-        /* A removed voter comes back with a new store on some hosts, and with its own on others. */
+        /* On some hosts a removed voter comes back with a new store, on others with its own
+         * store. */
         if (voters_voted_with(subject) && voters_newest()->complete && subject->index % 2 == 0 &&
             !recovery_is_planned()) {
             agent_new_store(subject);

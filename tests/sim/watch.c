@@ -2,22 +2,21 @@
  * Invariants of messages and disks. They are checked from outside, because the simulator sees both.
  *
  *   told       When a voter reported a promise or an accepted value (PROMISE, ACCEPTED, and the
- *              same of a record of voters), its disk had that value. The disk has it at every later
- *              start, except if the store was lost or replaced.
- *   its commit A vote's header names a commit that has what the vote relies on. By the commit's
- *              number the other voters recognise a voter that comes back with an older copy of its
- *              disk.
+ *              same of a record of voters), its disk had that value. At every later start the disk
+ *              still has it, unless the store was lost or replaced. its commit A vote's header
+ *              names a commit that includes everything on which the vote relies. The other voters
+ *              use its number to recognise a voter that comes back with an older copy of its disk.
  *   chosen     When an agent sends a grant, an amendment or an acknowledged return, a majority has
- *              it durably.
- *   held       A hold is under a grant that a majority has on disk at that time.
- *   one value  A proposal's order names one value, whichever acceptor accepts it.
- *   same again A request that was answered with a grant is never answered with another grant as
- *              long as a majority has the first.
- *   old store  A voter whose store other voters know to be wrong sends no votes.
+ *              the value durably.
+ *   held       When a hold begins, a majority has its grant on disk.
+ *   one value  All acceptors that accept a proposal of one order accept the same value. same again
+ *              A request that was answered with a grant never gets another grant while a majority
+ *              has the first one.
+ *   old store  If other voters know that a voter's store is wrong, that voter sends no votes.
  *   lease      When a majority has marked a session, each deadline of the session that any process
  *              knows has passed by its host's clock.
  *
- * disk.c checks that no row falls.
+ * disk.c checks that no row goes back to an older value.
  */
 #include <string.h>
 
@@ -54,7 +53,7 @@ static struct {
     /* the commits that wrote the voters' promises and registers */
     uint64_t promise_commit[AGENTS][MESSAGE_PARTITIONS];
     uint64_t register_commit[AGENTS][LOCKS];
-    /* the number by which each voter went when it last marked a session of each agent */
+    /* the number that each voter used when it last marked a session of each agent */
     uint32_t marked_under[AGENTS][AGENTS];
     bool forgot[AGENTS]; /* the voter's disk was once lost, or replaced by an old
                                       * copy */
@@ -203,7 +202,7 @@ static void sent_accepted(const struct sim_agent *from, const struct message *me
     *told = message_order_before(*told, accepted->order) ? accepted->order : *told;
 }
 
-/* The same for the register of the next record of voters. */
+/* The same check for the register of the next record of voters. */
 static void sent_change(const struct sim_agent *from, const struct message *message)
 {
     const struct message_change *answer = &message->as.change;
@@ -232,8 +231,9 @@ static void check_chosen(const struct sim_agent *from, const struct message_name
         count += has[voter];
     }
     /* The sender, or a voter that passes the answer on, may have learned of a number since the
-     * value was chosen. Until that number is complete, the value counts as chosen under the one
-     * before. A voter that was left behind by a recovery may say what its majority has chosen. */
+     * value was chosen. Until that number is complete, the value counts as chosen under the
+     * previous number. A voter that was left behind by a recovery may still report values that its
+     * old majority has chosen. */
     if (!is_majority_of(voters_of(from)->recoveries, has)) {
         sim_fail("voter %u answers with what %u agents have durably: lock %u, %llx.%llu",
                  from->index, count, lock, (unsigned long long)order.ballot,
@@ -382,7 +382,7 @@ static void check_marks(const struct message_session *mark)
         for (uint32_t voter = 0; voter < world.agent_count; voter++) {
             const struct sim_agent *other = &world.agents[voter];
             uint32_t under = seen.marked_under[voter][agent];
-            /* a voter reports a mark under every number by which it goes from then on */
+            /* a voter reports a mark under every number that it uses from then on */
             yes[voter] = other->disk.marks[agent].epoch >= mark->epoch && under <= number &&
                          number <= voters_of(other)->number;
         }
@@ -414,7 +414,7 @@ void watch_durable(const struct sim_agent *agent, const struct action *action)
             voters_of(agent)->number;
         check_marks(&action->as.mark);
     } else if (action->kind == ACTION_PERSIST_REJOINED) {
-        seen.forgot[agent->index] = false; /* it has read what it may lack */
+        seen.forgot[agent->index] = false; /* it has read from others what its store may lack */
     } else if (action->kind == ACTION_PERSIST_VOTERS || action->kind == ACTION_PERSIST_RECOVERED) {
         if (action->kind == ACTION_PERSIST_VOTERS) {
             voters_durable(agent, &action->as.voters);

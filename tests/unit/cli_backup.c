@@ -1,4 +1,5 @@
-/* `holdfast member backup`: a file is whole, or not there, and none is replaced unasked. */
+/* `holdfast member backup`: the file is either complete or absent, and the command replaces a file
+ * only if asked to. */
 #include <check.h>
 #include <dirent.h>
 #include <fcntl.h>
@@ -92,7 +93,7 @@ START_TEST(no_file_is_replaced_unasked)
     run("", "", 70);
     expect("dear");
     ck_assert_ptr_nonnull(strstr(ran.err, "exists, and is left as it is"));
-    ck_assert_ptr_null(strstr(ran.log, "backup")); /* the agent was not asked */
+    ck_assert_ptr_null(strstr(ran.log, "backup")); /* the command did not ask the agent */
     run("", "--force", 0);
     expect(content);
 }

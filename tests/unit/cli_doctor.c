@@ -92,7 +92,7 @@ static const struct {
     {"voters=uuu,interrupted_age_ns=60000000000", 1, "session      safe, 4.2 s left, but not all"},
     {"voters=uru,b.rules_differ=1", 2, "config       b: it has other voters or times"},
     {"voters=uuu,voters_number=3,voters_differ=1", 1,
-     "config       [voters] is not what the cell goes by (record 3)"},
+     "config       [voters] differs from the voters of the cell (record 3)"},
     {"voters=uuu,b.version=9.9.0", 1, "version      b: it runs 9.9.0, this agent 9.8.7"},
     {"voters=uuu,version=9.9.0", 1, "version      the agent is 9.9.0, this program 9.8.7"},
     {"voters=uuu,session=1", 2, "session      in jeopardy"},
@@ -185,8 +185,8 @@ START_TEST(each_thing_that_is_wrong_is_found)
 }
 END_TEST
 
-/* The agent judges its certificates, and the doctor has no other judgement. The agent knows whether
- * two days are much of the whole time of a certificate. */
+/* The agent judges its certificates, and the doctor takes over the result. Only the agent knows
+ * whether two days are much of a certificate's validity. */
 START_TEST(the_agent_judges_certificates)
 {
     struct ran ran;
@@ -197,7 +197,7 @@ START_TEST(the_agent_judges_certificates)
 }
 END_TEST
 
-/* The agent removes them by itself, so nothing is wrong. */
+/* The agent removes these leftovers by itself, so the doctor finds nothing wrong. */
 START_TEST(leftovers_that_go)
 {
     struct ran ran;
@@ -211,12 +211,12 @@ START_TEST(leftovers_that_go)
 }
 END_TEST
 
-/* The doctor leads to a recovery only if a majority has been away for long, and says what to try
- * first. */
+/* The doctor recommends a recovery only if a majority has been down for long, and names the steps
+ * to try first. */
 START_TEST(recovery_is_the_last_resort)
 {
     static const char *const others[] = {
-        "voters=udd", /* since a moment ago */
+        "voters=udd", /* the others went down a moment ago */
         "voters=udd,b.answered_age_ns=599000000000,c.answered_age_ns=599000000000",
         "voters=udu,b.answered_age_ns=700000000000",
         "voters=udd,b.answered_age_ns=700000000000", /* c answered a moment ago */

@@ -19,10 +19,10 @@
  *   release=E       hf_release fails with error E
  *   session=N       the enum hf_session_state
  *   voters=S        one voter for each letter: up, down, refused; else two, one of them refused
- *   member=S        what hf_member answers, one letter for each call; the last one for all later
- *                   calls: l learns, d decides, h chosen, c complete, t no voter answers, A to P
- *                   refused for enum hf_member_reason 1 to 16, about the agent "x", x not allowed.
- *                   With c the voters are as the change makes them. The voters of `voters` have
+ *   member=S        the answers of hf_member, one letter for each call; later calls get the last
+ *                   one again: l learns, d decides, h chosen, c complete, t no voter answers, A to
+ *                   P refused for enum hf_member_reason 1 to 16, about the agent "x", x not
+ *                   allowed. After c the change has taken place. The voters of `voters` have
  *                   addresses, tcp://10.0.0.1:7411 and so on
  *   unsettled=N     the fact voters_complete is 0 in the first N calls of hf_facts
  *   facts=E         hf_facts fails with error E
@@ -32,7 +32,8 @@
  *   backup_text=T   hf_backup reports that the agent failed, with that text
  *   backup_short    the copy has fewer bytes than hf_backup reports
  *   changes=N       watch: N events at once, all for the lock "a", whose waiters have gone by then
- *   changed=NAME    these events are for that lock, of which only the information is older
+ *   changed=NAME    these events are for the lock NAME, whose state stays the same except for its
+ *                   durations
  *   overflow        the events of `changes` name no lock: any lock may have changed
  *   away=N          the first N calls of hf_list fail with HF_ENOAGENT
  *   stuck=N         after N calls hf_list never returns, as with an agent that does not answer

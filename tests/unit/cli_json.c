@@ -85,7 +85,8 @@ START_TEST(without_json_it_is_a_line)
 }
 END_TEST
 
-/* stdout is CMD's. The words of CMD are no options of holdfast. */
+/* stdout belongs to CMD, so the object goes to stderr. The arguments of CMD are no options of
+ * holdfast. */
 START_TEST(lock_writes_it_to_stderr)
 {
     run_command("open=-13", "lock --json x -- true", &ran);
@@ -105,7 +106,7 @@ START_TEST(lock_writes_it_to_stderr)
 }
 END_TEST
 
-/* These two have objects of their own, in which a silent agent is one of the findings. */
+/* These two commands write their usual objects, in which a silent agent is one of the findings. */
 START_TEST(top_and_doctor_say_it_in_their_object)
 {
     run_command("connect=-9", "top --json -n 1", &ran);

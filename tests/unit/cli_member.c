@@ -1,4 +1,5 @@
-/* `holdfast member add`, `remove`, `replace` and `move`, with a library that plays the voters. */
+/* `holdfast member add`, `remove`, `replace` and `move`, with a library that simulates the
+ * voters. */
 #include <check.h>
 #include <string.h>
 
@@ -9,7 +10,8 @@ static struct ran ran;
 
 #define SAYS(text, part) ck_assert_msg(strstr(text, part) != NULL, "found \"%s\"", text)
 
-/* The whole way of an ADD: the same change is asked for again and again. */
+/* An ADD from beginning to end: the command repeats the same request until the change is
+ * complete. */
 START_TEST(add_until_it_is_complete)
 {
     run_command("voters=uuu,member=tlldhhc", "member add d tcp://10.0.0.4:7411", &ran);
@@ -19,7 +21,7 @@ START_TEST(add_until_it_is_complete)
     SAYS(ran.err, "d: the voters decide");
     SAYS(ran.err, "d: decided; the cell settles");
     ck_assert_ptr_nonnull(strstr(ran.log, "member 1 d tcp://10.0.0.4:7411 1\n"));
-    ck_assert_ptr_null(strstr(ran.log, "7411 2")); /* no other id */
+    ck_assert_ptr_null(strstr(ran.log, "7411 2")); /* the id stays the same */
     run_command("voters=uuu,member=lc", "member add d tcp://10.0.0.4:7411 --json", &ran);
     ck_assert_int_eq(ran.status, 0);
     ck_assert_str_eq(ran.out, "{\"act\":\"add\",\"name\":\"d\",\"address\":\"tcp://10.0.0.4:7411\","
@@ -28,7 +30,8 @@ START_TEST(add_until_it_is_complete)
 }
 END_TEST
 
-/* A change that is made already is no error, but the command waits until the cell has settled. */
+/* It is no error if the change was made already. The command still waits until the cell has
+ * settled. */
 START_TEST(what_is_so_already)
 {
     static const char *const lines[] = {"member add b tcp://10.0.0.2:7411", "member remove d",
@@ -46,7 +49,7 @@ START_TEST(what_is_so_already)
 }
 END_TEST
 
-/* The reasons that may pass are waited for; the others end the command. */
+/* The command waits while a reason may pass. Any other reason ends it. */
 START_TEST(refusals)
 {
     static const struct {
@@ -71,8 +74,9 @@ START_TEST(refusals)
     }
     run_command("voters=uuu,member=E", "member add y tcp://10.0.0.8:7411 --json", &ran);
     SAYS(ran.out, "\"stage\":\"refused\",\"reason\":\"silent\",\"subject\":\"x\"");
-    /* After each refusal the command asks for a new change: the store does not vote, its number is
-     * another one, the last change is incomplete, the voter is busy, or a rival was chosen. */
+    /* After each refusal the command asks for a new change: the voter's store does not vote, the
+     * voter has another number, the last change is incomplete, the voter is busy, or another change
+     * was chosen. */
     run_command("voters=uuu,member=ABCDLc", "member remove b", &ran);
     ck_assert_int_eq(ran.status, 0);
     ck_assert_str_eq(ran.out, "b is no voter; its agent may be switched off\n");
@@ -94,7 +98,8 @@ START_TEST(the_wait_is_over)
 }
 END_TEST
 
-/* A voter that answers is replaced by adding first, a dead one by removing first. */
+/* To replace a voter that answers, the command first adds the new one. To replace one that does
+ * not, it first removes the old one. */
 START_TEST(replace)
 {
     run_command("voters=uuu,member=c", "member replace c d tcp://10.0.0.4:7411", &ran);
@@ -150,7 +155,7 @@ START_TEST(usage)
         {"member add d tcp://h:99999999999", "expected tcp://HOST:PORT"},
         {"member add Host tcp://h:7411", "found the name \"Host\", expected 1 to 32 of a-z"},
         {"member remove dddddddddddddddddddddddddddddddddd", "expected 1 to 32 of a-z 0-9 _ -"},
-        /* nothing may be removed before a later step of the same command is refused */
+        /* an error in a later step is found before the first step removes a voter */
         {"member replace c D tcp://h:7411", "found the name \"D\", expected 1 to 32 of a-z"},
         {"member replace c c tcp://10.0.0.3:7411", "found \"c\" twice, expected two agents"},
         {"member add d tls+tcp://h:7411", "expected tcp://, as the other voters"},

@@ -152,8 +152,8 @@ START_TEST(test_ls)
 }
 END_TEST
 
-/* Behind whom a lock is closed, in the listing, in `show` and in JSON. A lock that is held has its
- * holder in the listing. */
+/* The listing, `show` and JSON tell which hold a closed lock was closed behind. For a held lock the
+ * listing shows the holder. */
 START_TEST(test_behind)
 {
     static const struct {
@@ -192,7 +192,7 @@ START_TEST(test_behind)
     ck_assert_msg(strstr(ran.out, cases[_i].show) != NULL, "%s", ran.out);
     run_command(cases[_i].fake, "show --json free/\xc3\xbc", &ran);
     ck_assert_msg(strstr(ran.out, cases[_i].json) != NULL, "%s", ran.out);
-    run_command(cases[_i].fake, "show a", &ran); /* is not closed */
+    run_command(cases[_i].fake, "show a", &ran); /* the lock a is not closed */
     ck_assert_ptr_null(strstr(ran.out, "behind"));
 }
 END_TEST
@@ -307,7 +307,7 @@ START_TEST(test_show)
     ck_assert_ptr_nonnull(strstr(ran.out, "since 20"));
     ck_assert(strstr(ran.out, "waiter 1 ") < strstr(ran.out, "waiter 2 "));
     ck_assert_ptr_null(strchr(ran.out, '\x1b'));
-    run_command("", "show many", &ran); /* closed by a loss, or by a break */
+    run_command("", "show many", &ran); /* the lock was closed by a loss or by a break */
     ck_assert_ptr_nonnull(strstr(ran.out, "closed       for 2.5 s more (lock-delay)\n"));
     run_command("", "show -- -other", &ran);
     ck_assert_int_eq(ran.status, 77);
@@ -569,7 +569,7 @@ START_TEST(test_break_in_doubt)
 END_TEST
 
 /* A host had more holds than it can end at once. The holds that have ended are reported, and the
- * library's sentence says what to do. With --json, stdout has one object all the same. */
+ * library's error message says what to do. With --json, stdout has one object all the same. */
 START_TEST(test_break_in_part)
 {
     struct ran ran;
@@ -645,8 +645,8 @@ START_TEST(test_watch_times)
 }
 END_TEST
 
-/* The state of the lock `many` is in the last line already, that of `a` in the first one. Only
- * durations differ. */
+/* The last line already shows the state of the lock `many`, and the first one that of `a`. Only
+ * durations have changed since. */
 START_TEST(test_watch_says_nothing_twice)
 {
     static const char *const lines[] = {"watch", "watch --json"};
@@ -670,7 +670,7 @@ START_TEST(test_watch_too_many_changes)
     struct ran ran;
 
     run_start(&run, "changes=2,overflow", "watch --json");
-    run_await_lines(&run, 4); /* the one lock that has changed, and not the whole list again */
+    run_await_lines(&run, 4); /* only the lock that has changed, not the whole list */
     run_sleep_ms(MORE_MS);
     kill(run.pid, SIGINT);
     run_finish(&run, &ran);

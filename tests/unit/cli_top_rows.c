@@ -388,8 +388,9 @@ static void check_next(const struct top_reading *reading, int64_t pid, const cha
     ck_abort_msg("process %d does not wait", (int)pid);
 }
 
-/* Two commands run within the CMD of two others, and each waits for what the other's outer one
- * holds. A third such command waits for one of them, and is in no circle. */
+/* Each of two commands runs inside the CMD of another command. It waits for the lock that the other
+ * one's outer command holds, so they form a circle. A third such command waits for one of these
+ * locks, and is in no circle. */
 START_TEST(test_nested_circle)
 {
     struct top_reading *reading = begin(second_ns);
@@ -400,7 +401,7 @@ START_TEST(test_nested_circle)
         const struct hf_lock_info *info = &reading->locks[lock].info;
 
         for (size_t index = 0; index < info->waiter_count; index++) {
-            /* 31 is within 21, 32 within 22, and 33 within 23 */
+            /* 31 runs inside 21, 32 inside 22, and 33 inside 23 */
             int64_t outer = info->waiters[index]->pid - 10;
 
             ck_assert_int_eq(top_reading_nested(reading, lock, info->waiters[index], outer), 0);

@@ -22,7 +22,7 @@ static const struct {
     {"lock -c 'echo line' a", "line\n", NULL},
     {"lock -xn a echo had", "had\n", "acquire a mode=0 timeout=0\n"},
     {"lock -enE9 a -- echo had", "had\n", "acquire a mode=0 timeout=0\n"},
-    /* ps shows the bundle as it was written */
+    /* the command line in /proc has the bundle as it was written */
     {"lock -exnE9 a sh -c 'grep -ac -e -[e]xnE9 /proc/$PPID/cmdline'", "1\n", NULL},
     {"lock -ow 2 a echo had", "had\n", "acquire a mode=0 timeout=2000000000\n"},
     {"lock a -n -c 'echo late'", "late\n", "acquire a mode=0 timeout=0\n"},
@@ -96,7 +96,7 @@ START_TEST(test_shared_hint_without_agent)
     run_command("connect=-9", "lock -s gc job -- true", &ran);
     ck_assert_int_eq(ran.status, 69);
     ck_assert_ptr_nonnull(strstr(ran.err, "did you mean --shared?"));
-    /* the hint comes before the wait for an agent, and once */
+    /* the hint comes once, and before the wait for an agent */
     ck_assert_ptr_eq(strstr(ran.err, "holdfast lock: "), ran.err);
     ck_assert_ptr_nonnull(strstr(ran.err, "did you mean --shared?\n"));
     ck_assert(strstr(ran.err, "did you mean") < strstr(ran.err, "fake error"));
@@ -129,7 +129,7 @@ START_TEST(test_json_without_agent)
 }
 END_TEST
 
-/* A CMD that begins before the -- by mistake: the error has the words that were read as names. */
+/* CMD begins before the -- by mistake. The error shows the words that were read as names. */
 static const struct {
     const char *line;
     int status;
@@ -205,8 +205,8 @@ START_TEST(test_nested)
 }
 END_TEST
 
-/* The command runs within holds of b and "c d", within one of x, within a shared one of y. CMD
- * prints the six variables. */
+/* The command runs inside holds of b and "c d", of x, and of y (shared). CMD prints the six
+ * variables. */
 #define PRINT                                                                                      \
     "-- sh -c 'echo $HOLDFAST_LOCK/$HOLDFAST_TOKEN/$HOLDFAST_SEQUENCER"                            \
     "/$HOLDFAST_OUTER_LOCK/$HOLDFAST_OUTER_TOKEN/$HOLDFAST_OUTER_SEQUENCER'"
@@ -223,16 +223,17 @@ static const struct {
     {"", "lock --nested x " PRINT, 0, "x/3/sx/b c%20d x y/1 2 3 4/sb scd sx hf1|dev|s|4|y|c\n", ""},
     {"", "lock --nested x b " PRINT, 0,
      "x b/3 1/sx sb/b c%20d x y/1 2 3 4/sb scd sx hf1|dev|s|4|y|c\n", ""},
-    /* the nearest command holds all of them: nothing changes */
+    /* the nearest command holds all of these locks, so nothing changes */
     {"", "lock --nested b " PRINT, 0, "b c%20d/1 2/sb scd/x y/3 4/sx hf1|dev|s|4|y|c\n", ""},
     {"", "lock --nested x e -- echo ran", 64, "", "has \"x\" but not \"e\""},
     {"", "lock --nested y -- echo ran", 64, "", "\"y\" is shared"},
     {"", "lock --nested --shared y -- echo ran", 0, "ran\n", ""},
-    /* another lock: the whole chain stays known */
+    /* another lock: the variables still have the whole chain */
     {"", "lock e " PRINT, 0, "e/41/dev:e:41/b c%20d x y/1 2 3 4/sb scd sx hf1|dev|s|4|y|c\n", ""},
-    /* holds that are over are forgotten */
+    /* the variables drop holds that are over */
     {"check=-17", "lock x " PRINT, 0, "x/41/dev:x:41///\n", ""},
-    /* holds of another cell may count there, and so may those that the agent cannot judge */
+    /* holds of another cell may still count there, so the variables keep them; the same is true of
+     * holds that the agent cannot judge */
     {"check=-11", "lock e " PRINT, 0,
      "e/41/dev:e:41/b c%20d x y/1 2 3 4/sb scd sx hf1|dev|s|4|y|c\n", ""},
     {"check=-18", "lock e " PRINT, 0,
@@ -251,7 +252,7 @@ START_TEST(test_chain)
     setenv("HOLDFAST_OUTER_SEQUENCER", "sx hf1/dev/s/4/y/c", 1);
     run_command(chain[_i].fake, chain[_i].line, &ran);
     for (char *at = strstr(ran.out, "hf1/"); at != NULL && *at != '\n'; at++) {
-        *at = *at == '/' ? '|' : *at; /* the slashes of a sequencer are not those of PRINT */
+        *at = *at == '/' ? '|' : *at; /* keeps a sequencer's slashes from the check */
     }
     ck_assert_msg(ran.status == chain[_i].status, "%s: %d %s", chain[_i].line, ran.status, ran.err);
     ck_assert_str_eq(ran.out, chain[_i].out);

@@ -9,8 +9,8 @@
 #include "driver/driver.h"
 
 /* A step of the quorum core. p persists a register of the name x; q persists a register of the name
- * y; m persists a promise; s and l send a message to the agent in `to`; v goes by the record in
- * plan_record. */
+ * y; m persists a promise; s and l send a message to the agent in `to`; v makes the core use the
+ * record in plan_record. */
 struct step {
     char what; /* 'p', 'q', 'm', 's', 'v', or 'l': like 's', but the driver may delay the message */
     enum message_kind kind;
@@ -44,7 +44,7 @@ extern char reached[8];
 extern enum message_voter_status status_of_b;
 extern enum message_voter_status own_status;
 extern bool asks_only;
-/* Whether the observer's record is only that of its configuration, which also has the voter x. */
+/* Whether the observer has only the voters of its configuration, which also names the voter x. */
 extern bool unsure;
 extern bool decides_only;
 
@@ -60,7 +60,7 @@ void receive(enum message_kind kind, unsigned from);
 void make_record(uint32_t number, const char *letters);
 /* Makes the quorum core do these steps. */
 void do_plan(const struct step *steps, unsigned count);
-/* The same, without a message of the voter b: it need not be a voter. */
+/* The same, without a message of b, which then need not be a voter. */
 void do_plan_alone(const struct step *steps, unsigned count);
 /* Makes the host core take one step for each letter: s persists a slot, A asks its own coordinator,
  * a asks b, r asks b through c, g gives a grant back to b. */

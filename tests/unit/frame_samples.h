@@ -1,7 +1,7 @@
 /*
  * Valid frames of every kind, for the tests of the frames and as seeds of the fuzzers. Each kind
- * occurs once with small distinct values, and once with every field at its upper limit. The pages
- * of LISTED, TOLD and BROKEN come in addition.
+ * occurs once with small distinct values, and once with every field at its upper limit. There are
+ * also pages of LISTED, TOLD and BROKEN.
  */
 #ifndef TESTS_FRAME_SAMPLES_H
 #define TESTS_FRAME_SAMPLES_H
@@ -13,8 +13,9 @@ enum { SAMPLE_KINDS = 29, SAMPLE_PAGES = 5, SAMPLE_COUNT = 2 * SAMPLE_KINDS + SA
 /* Returns a C string as a text, which borrows its bytes. */
 struct hfi_text sample_text(const char *string);
 
-/* Fills in a small frame, or a frame with every field at its limit. All kinds but LISTED, TOLD
- * and BROKEN occur, in the order of their numbers. index < SAMPLE_KINDS. */
+/* sample_small() fills in a frame with small values, sample_large() one with every field at its
+ * limit. All kinds but LISTED, TOLD and BROKEN occur, in the order of their numbers. index <
+ * SAMPLE_KINDS. */
 void sample_small(size_t index, struct hfi_frame *out);
 void sample_large(size_t index, struct hfi_frame *out);
 

@@ -13,8 +13,8 @@ foreach(part calls events agent threads interface rings starts why ended failure
     add_test(NAME lib_${part} COMMAND test_lib_${part})
     set_tests_properties(lib_${part} PROPERTIES LABELS "unit;asan;tsan;sleeps" TIMEOUT 300)
 endforeach()
-# These tests call functions of libclient that the library hides, so they have libclient's own
-# objects. The linker takes nothing from the static library then.
+# These tests call functions of libclient that the library does not export, so they link libclient's
+# objects directly. The linker then takes nothing from the static library.
 foreach(part agent events failure)
     target_sources(test_lib_${part} PRIVATE $<TARGET_OBJECTS:holdfast_objects>)
 endforeach()

@@ -451,7 +451,7 @@ static void answer_backup(struct agent *agent, int at, uint64_t request)
     close(fd);
 }
 
-/* Two holds ended, five more did, and one agent has not answered. */
+/* Reports two ended holds, five more without a description, and one agent that has not answered. */
 static void answer_break(struct agent *agent, int at, uint64_t request)
 {
     unsigned char packet[HFI_FRAME_MAX];
@@ -524,7 +524,7 @@ static void answer_good(struct agent *agent, int at, const struct hfi_frame *fra
     }
 }
 
-/* Sends a POKE if a start's turn has come, as the real agent does when it looks at a lock. */
+/* Sends a POKE if a start may go on, as the real agent does when it looks at a lock. */
 static void poke_polled(struct agent *agent)
 {
     const struct hfi_frame poke = {.kind = HFI_FRAME_POKE};

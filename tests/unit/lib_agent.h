@@ -62,13 +62,13 @@ struct agent {
     _Atomic int mood;
     _Atomic int session_state; /* the session's state in STATUS */
     _Atomic int backup;        /* the stage of a backup */
-    _Atomic bool backup_fd;    /* a descriptor comes with it */
-    /* With a table, each OPEN and BREAK is refused with HF_EFULL and this, and MOOD_FULL says it.
-     * Set it while no request is under way. */
+    _Atomic bool backup_fd;    /* the stage comes with a descriptor */
+    /* If this names a table, the agent refuses each OPEN and BREAK with HF_EFULL and this. In
+     * MOOD_FULL it reports the same. Set it while no request is under way. */
     struct hfi_full full;
     _Atomic int break_error; /* the outcome of each break */
-    /* 1 plus an enum hf_ending: SHOW and LIST say that every lock is closed behind a hold that
-     * ended so; below 0: closed, and nothing more is known; 0: not closed */
+    /* 1 plus an enum hf_ending: SHOW and LIST report every lock as closed behind a hold that ended
+     * in this way; below 0: closed, but the hold is unknown; 0: not closed */
     _Atomic int closed;
     _Atomic int64_t clock_apart_ns;
     _Atomic uint32_t requests; /* frames that came, with HELLO and CLOSE, but without rings */

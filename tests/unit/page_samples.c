@@ -77,7 +77,7 @@ static struct page_agent *agent_add(struct page_sample *sample, const char *name
     return agent;
 }
 
-/* A quarter of an hour of a host that works, and stood still for half a minute. */
+/* The history of a quarter of an hour. The host works, apart from a stall of half a minute. */
 static void history_fill(struct page_sample *sample)
 {
     struct history_counters counters = {.looks = 0};

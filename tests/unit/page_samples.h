@@ -10,8 +10,8 @@ enum page_sample_kind {
     PAGE_SAMPLE_WELL,
     PAGE_SAMPLE_DEGRADED,
     PAGE_SAMPLE_FAILING,
-    PAGE_SAMPLE_HOSTILE, /* names and commands that try to add to the page */
-    PAGE_SAMPLE_FULL,    /* as many rows as there can be, each as long as it can be */
+    PAGE_SAMPLE_HOSTILE, /* names and commands that try to inject HTML into the page */
+    PAGE_SAMPLE_FULL,    /* the maximum number of rows, each of maximum length */
     PAGE_SAMPLE_EMPTY,   /* an agent that has just started */
     PAGE_SAMPLES,
 };
@@ -33,8 +33,8 @@ const char *page_sample_name(enum page_sample_kind kind);
 /* Fills in the sample, whose pointers point into the sample itself. */
 void page_sample_fill(enum page_sample_kind kind, struct page_sample *out);
 
-/* Adds one lock to the census of the sample, held by one agent for as long, and awaited by others.
- * Names of agents are separated by spaces. -1: not at all. */
+/* Adds one lock to the census of the sample. `holder` has held it for hold_ms, and `waiters`
+ * (names, separated by spaces) have waited for wait_ms. -1: nobody holds it, or waits. */
 void page_sample_lock(struct page_sample *sample, const char *name, const char *holder,
                       int64_t hold_ms, const char *command, const char *waiters, int64_t wait_ms);
 

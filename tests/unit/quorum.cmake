@@ -29,7 +29,7 @@ if(NOT HF_SANITIZE AND NOT HF_FUZZ AND NOT HF_COVERAGE)
     set_tests_properties(core_is_pure PROPERTIES LABELS "unit")
 endif()
 
-# The record of voters, with a rig of its own, because the voters' indexes change.
+# Tests of the record of voters. They have a rig of their own, because the voters' indexes change.
 add_executable(test_voters ${quorum_tests}/test_voters.c ${quorum_tests}/voters_asks.c
     ${quorum_tests}/voters_rig.c)
 target_link_libraries(test_voters PRIVATE hf_core hf_flags PkgConfig::CHECK)

@@ -460,7 +460,7 @@ START_TEST(random_bytes)
 }
 END_TEST
 
-/* The number in a ballot is the voter's own, which need not be its place among the voters. */
+/* A ballot has the voter's own number, which may differ from its index among the voters. */
 START_TEST(a_ballot_names_its_voter_by_number)
 {
     struct cell *cell = cell_create(3, 7);

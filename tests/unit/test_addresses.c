@@ -112,7 +112,7 @@ START_TEST(what_is_connected_stays)
 }
 END_TEST
 
-/* A removed voter keeps its link as an agent like others. */
+/* A removed voter keeps its link, as an ordinary agent. */
 START_TEST(a_removed_voter_stays_where_it_is)
 {
     struct address_entry entry;
@@ -129,13 +129,14 @@ START_TEST(a_removed_voter_stays_where_it_is)
 }
 END_TEST
 
-/* An agent that becomes a voter is dialled by the record, which may name another address. */
+/* When an agent becomes a voter, it is dialled at the address in the record, which may be another
+ * one. */
 START_TEST(who_becomes_a_voter_leaves_nothing_behind)
 {
     struct address_entry entry;
     make_known(&entry);
     ck_assert_uint_eq(address_leave(&addresses, &entry, "home"), 0);
-    ck_assert_uint_eq(dialled_count, 1); /* the caller has this link now */
+    ck_assert_uint_eq(dialled_count, 1); /* the caller now owns this link */
     ck_assert(!address_has(&entry, 0));
     addresses.operations.forget(NULL, 0);
     nothing_is_left();

@@ -1,7 +1,8 @@
 /*
- * An administrator's break at the coordinator, for a host that counts the owners' answers: which
- * owners the coordinator names and asks, when the break is repeated, when owners give back or end,
- * and when another voter coordinates. (test_queue.c has breaks of hosts of earlier releases.)
+ * A break by an administrator, at the coordinator. The host that breaks the lock counts the owners'
+ * answers. The tests check which owners the coordinator names and asks: also when the break is
+ * repeated, when owners give their grants back or are gone, and when another voter becomes
+ * coordinator. (test_queue.c has breaks by hosts of earlier releases.)
  */
 #include <check.h>
 #include <stdio.h>
@@ -13,7 +14,7 @@
 static struct cell *cell;
 static uint32_t to;     /* the coordinator */
 static uint32_t first;  /* an owner */
-static uint32_t second; /* another owner, and the host that breaks the lock */
+static uint32_t second; /* another owner, which also breaks the lock */
 
 static void setup(void)
 {
@@ -110,9 +111,9 @@ START_TEST(every_owner_is_named_and_asked_again)
 }
 END_TEST
 
-/* An owner gives its grant back before its report arrives. It is asked again for the report, and
- * the answer says that it has no grant any more. A host that gets the lock meanwhile is not
- * asked. */
+/* An owner gives its grant back before its report arrives. The coordinator asks it again for the
+ * report, and the coordinator's answer says that this owner has no grant any more. A host that gets
+ * the lock meanwhile is not asked. */
 START_TEST(an_owner_that_gave_back_is_asked_for_its_report)
 {
     const struct message_order version = acquire(first, 1, MESSAGE_MODE_EXCLUSIVE);
@@ -128,14 +129,14 @@ START_TEST(an_owner_that_gave_back_is_asked_for_its_report)
 }
 END_TEST
 
-/* Another voter coordinates now, which does not know the break. The host reports which grants the
- * break concerns. */
+/* The coordinator is now another voter, which does not know the break. The host's message names the
+ * newest grant that the break concerns. */
 START_TEST(the_next_coordinator_asks_for_no_later_grant)
 {
     const struct message_order old = acquire(first, 1, MESSAGE_MODE_SHARED);
     const struct message_order new = acquire(second, 1, MESSAGE_MODE_SHARED);
     ck_assert(message_order_before(old, new));
-    send_break(to, 7, old); /* the first copy that this voter gets */
+    send_break(to, 7, old); /* the first copy that reaches this coordinator */
     const struct message_broken *broken = &cell_got(cell, second, MESSAGE_BROKEN)->as.broken;
     ck_assert(broken->count == 1 && broken->total == 1 && names(broken, 0, first));
     ck_assert(message_order_equal(broken->meant, old));
@@ -144,12 +145,12 @@ START_TEST(the_next_coordinator_asks_for_no_later_grant)
 END_TEST
 
 /* The owner is gone, and nobody waits for the lock. The repeated break makes the voters end the
- * owner's session. Then the coordinator names nobody, and says how long the lock-delay lasts. */
+ * owner's session. Then the coordinator names no owner, and reports the rest of the lock-delay. */
 START_TEST(the_session_of_an_owner_that_is_gone_ends)
 {
     cell_acquire(cell, first, to, "a", 1, 1, MESSAGE_MODE_EXCLUSIVE, 60000);
     cell_settle(cell);
-    cell_run(cell, 2 * CELL_TTL_NS); /* no agent renews its session in this cell */
+    cell_run(cell, 2 * CELL_TTL_NS); /* so the sessions lapse: agents of this cell renew none */
     ck_assert_uint_eq(break_lock(7)->total, 1);
     ck_assert_uint_eq(break_lock(7)->total, 1);
     cell_run(cell, 500 * CELL_MS);
@@ -160,7 +161,7 @@ START_TEST(the_session_of_an_owner_that_is_gone_ends)
 }
 END_TEST
 
-/* Returns whether the latest BREAK_HOLD that the node got was passed on by another voter. */
+/* Returns whether the latest BREAK_HOLD that the node received came through another voter. */
 static bool was_relayed(uint32_t node)
 {
     const struct message *hold = cell_got(cell, node, MESSAGE_BREAK_HOLD);
@@ -168,7 +169,7 @@ static bool was_relayed(uint32_t node)
     return hold->relayed;
 }
 
-/* Every second copy takes another way, so a link that is cut does not keep the break from an
+/* Every second copy goes through another voter, so a broken link does not keep the break from an
  * owner. */
 START_TEST(a_repeated_break_goes_two_ways)
 {
@@ -181,7 +182,7 @@ START_TEST(a_repeated_break_goes_two_ways)
     cell->cut[to][first] = true;
     for (uint32_t copy = 5; copy <= 6; copy++) {
         (void)break_lock(7);
-        cell_run(cell, 200 * CELL_MS); /* the round may have begun with the voter that is cut off */
+        cell_run(cell, 200 * CELL_MS); /* the round may begin with the isolated voter */
     }
     ck_assert_uint_eq(asked(first), 5);
     ck_assert(was_relayed(first));
@@ -190,8 +191,8 @@ END_TEST
 
 /* As many hosts as possible share the lock, and none of them answers. The step that repeats the
  * break to all of them and asks for the ends of their sessions also sends all of them recalls,
- * because a host waits. There is room for that: the cell fails if a step has more actions than it
- * may have. All sessions end. */
+ * because a host waits. All these actions must fit into one step, otherwise the cell fails. All
+ * sessions end. */
 START_TEST(a_break_of_all_shares_leaves_room_for_recalls)
 {
     cell_destroy(cell);

@@ -379,7 +379,7 @@ END_TEST
 
 /* ---- other work on the store ---- */
 
-static volatile sig_atomic_t piece_runs; /* whether a piece is under way */
+static volatile sig_atomic_t piece_runs; /* whether a piece runs now */
 static unsigned pieces;
 
 /* Uses the store like a batch, and takes a while. */
@@ -407,7 +407,7 @@ START_TEST(a_piece_waits_for_the_batch)
     open_gate();
     ck_assert(is_notified());
     while (!committer_piece_done(committer)) {
-        ck_assert(is_readable(WAIT_MS)); /* the descriptor says when to look */
+        ck_assert(is_readable(WAIT_MS)); /* the descriptor becomes readable at the right time */
         ck_assert(!is_notified());
     }
     ck_assert_uint_eq(pieces, 1);
@@ -422,7 +422,7 @@ START_TEST(no_batch_is_written_beside_a_piece)
     for (unsigned i = 1; i <= 50; i++) {
         committer_begin(committer, &quick);
         ck_assert(is_notified());
-        usleep(1000); /* meanwhile the other thread begins to rest */
+        usleep(1000); /* lets the other thread begin to rest */
         committer_piece(committer, piece, &pieces);
         write_here(&batch);
         ck_assert_int_eq(piece_runs, 0);

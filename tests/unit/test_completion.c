@@ -31,7 +31,7 @@ static int64_t move(uint32_t voter)
 }
 
 /* The first two changes count the sessions as renewed, and wait for nothing. The third one waits
- * for a ttl, and nothing else is changed meanwhile. */
+ * for a ttl, and no other change is accepted meanwhile. */
 START_TEST(two_changes_wait_for_no_ttl)
 {
     begin(5, 17);
@@ -52,7 +52,7 @@ START_TEST(two_changes_wait_for_no_ttl)
 }
 END_TEST
 
-/* Removes voter 2, so that only node 0 knows of it, until no_voters ends. */
+/* Removes voter 2. Only node 0 learns of that until the test clears no_voters. */
 static void remove_unheard(uint32_t number)
 {
     rig->no_voters = true;
@@ -67,7 +67,7 @@ static void remove_unheard(uint32_t number)
     }
 }
 
-/* m14: the ttl runs from when a majority of the number before goes by the new one, not from the
+/* m14: the ttl begins when a majority of the previous number uses the new one, not with the
  * choice. */
 START_TEST(the_ttl_runs_from_when_a_majority_knows)
 {
@@ -87,7 +87,7 @@ START_TEST(the_ttl_runs_from_when_a_majority_knows)
 }
 END_TEST
 
-/* Returns whether node 0 says that an epoch of a host that nobody has heard of has lapsed. */
+/* Returns whether node 0 answers that the session of an unknown host has lapsed. */
 static bool has_lapsed(void)
 {
     struct message poll = rig_message(rig, 1, MESSAGE_POLL);
@@ -114,7 +114,7 @@ static bool lists_marks(void)
     return rig->nodes[0].sent[MESSAGE_SYNCED].as.synced.id == 77;
 }
 
-/* Returns whether node 0 answers an agent of that name that asks for its epoch, under number 2. */
+/* Returns whether node 0 answers when that node's agent asks for its epoch under number 2. */
 static bool says_epoch(uint32_t node)
 {
     struct message_rules rules;
@@ -132,9 +132,9 @@ static bool says_epoch(uint32_t node)
     return rig->nodes[0].kinds[MESSAGE_RENEW_ACK] == 1;
 }
 
-/* m14: a voter counts every session as just renewed when a majority of the number before goes by
- * the new one, not when it learns of the choice. It lists its marks from then on. An agent whose
- * epoch the others may know is answered a ttl later. */
+/* m14: a voter counts every session as just renewed when a majority of the previous number uses the
+ * new one, not when it learns of the choice. From then on it lists its marks. It answers an agent
+ * whose epoch the others may know only a ttl later. */
 START_TEST(sessions_count_as_renewed_when_a_majority_knows)
 {
     begin(3, 38);
@@ -155,7 +155,8 @@ START_TEST(sessions_count_as_renewed_when_a_majority_knows)
 }
 END_TEST
 
-/* m8: a number is not complete before what a majority held is at a majority of the new voters. */
+/* m8: a number is complete only when a majority of the new voters has all values that a majority of
+ * the old ones had. */
 START_TEST(complete_when_all_is_stored)
 {
     begin(3, 33);
@@ -174,8 +175,8 @@ START_TEST(complete_when_all_is_stored)
 }
 END_TEST
 
-/* m9: a partition that is prepared stays so when the number changes, under the same ballot, and the
- * voters of the next number promise it, too. */
+/* m9: a prepared partition stays prepared under the same ballot when the number changes. The voters
+ * of the next number promise this ballot, too. */
 START_TEST(a_prepared_partition_is_carried)
 {
     uint64_t before[MESSAGE_PARTITIONS];
@@ -202,7 +203,7 @@ START_TEST(a_prepared_partition_is_carried)
 }
 END_TEST
 
-/* The voters of now keep the partitions of a new voter until it says that it can coordinate. */
+/* The old voters keep a new voter's partitions until it reports that it can coordinate. */
 START_TEST(a_new_voter_is_not_waited_for)
 {
     begin(3, 36);
@@ -218,7 +219,7 @@ START_TEST(a_new_voter_is_not_waited_for)
 }
 END_TEST
 
-/* A voter that is about to be removed coordinates nothing any more when the record is chosen. */
+/* A voter that is being removed has handed over all its partitions when the record is chosen. */
 START_TEST(a_voter_that_is_removed_hands_over_first)
 {
     struct quorum_survey survey;
@@ -243,8 +244,8 @@ START_TEST(a_voter_that_is_removed_hands_over_first)
 }
 END_TEST
 
-/* m16: a promise under another number is not counted, whichever ballot it is for. m9: a ballot is
- * carried over one number, and not over two. */
+/* m16: a promise under another number is not counted, whatever its ballot is. m9: a ballot is
+ * carried to the next number, but not to the one after it. */
 START_TEST(votes_of_another_number_are_not_counted)
 {
     struct quorum_survey survey;
@@ -279,8 +280,8 @@ START_TEST(votes_of_another_number_are_not_counted)
 }
 END_TEST
 
-/* A mark that only one voter has is no majority's and settles; one that two of four have is pushed
- * until three have it. */
+/* A mark of only one voter is settled, because no majority can have it. A mark of two voters of
+ * four is pushed until three have it. */
 START_TEST(marks_are_settled)
 {
     begin(3, 18);

@@ -276,8 +276,8 @@ START_TEST(http_is_answered_on_loopback_unless_it_is_public)
 }
 END_TEST
 
-/* Other agents' pages link to this one only if they can reach it. The URLs that other agents
- * announce for their pages are checked in the same way. */
+/* Other agents' pages link to this page only if other hosts can reach it. The URLs that other
+ * agents announce for their pages are checked in the same way. */
 START_TEST(a_page_has_a_url_if_other_hosts_reach_it)
 {
     static const struct {
@@ -337,7 +337,8 @@ START_TEST(a_page_has_a_url_if_other_hosts_reach_it)
 }
 END_TEST
 
-/* An observer begins no cell: it may list what is right for a cell between two changes. */
+/* An observer may list any number of voters, also the two that a cell has between two changes. It
+ * begins no cell. */
 START_TEST(an_observer_lists_any_number_of_voters)
 {
     char text[512];
@@ -438,7 +439,7 @@ static void check_small(uint32_t locks)
     ck_assert_uint_eq(config.limits.holders, chosen->holders);
 }
 
-/* A key that is given counts more than the profile, wherever it stands in the file. */
+/* A key in the file overrides the profile, whatever their order is. */
 START_TEST(a_profile)
 {
     ck_assert_int_eq(read_text("[agent]\nname = a\ncell = c\nprofile = small\n"), CONFIG_OK);

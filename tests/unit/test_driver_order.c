@@ -370,8 +370,8 @@ static bool passes_broken_on(enum message_broken_part part, unsigned from, unsig
     return trace[0] != '\0' && strcmp(trace, "message_refused") != 0;
 }
 
-/* A host believes what a voter passes on. So only a voter may name the owners that a break
- * concerns, and an owner reports its own holds only. */
+/* A host trusts the messages that a voter passes on. So a voter passes on a list of owners only
+ * from a voter, and a report of holds only from the owner of these holds. */
 START_TEST(an_answer_to_a_break_is_passed_on_in_its_senders_name_only)
 {
     ck_assert(passes_broken_on(MESSAGE_BROKEN_OWNERS, 1, 1));

@@ -1,7 +1,7 @@
 /*
- * The driver while the voters change: what it keeps by a voter's index follows the voter's name,
- * and the host core goes by the same record before its next step. The test plays the quorum core,
- * the host core and the disk.
+ * The driver while the voters change. Its entries by a voter's index follow the voter's name to the
+ * new index. The host core gets the new record before its next step. The test simulates the quorum
+ * core, the host core and the disk.
  */
 #include <check.h>
 #include <string.h>
@@ -48,7 +48,7 @@ static struct driver_voters voters(void)
     return out;
 }
 
-/* What stands before ACTION_VOTERS in the core's list has the indexes of before. */
+/* Actions before ACTION_VOTERS in the core's list have the old indexes. */
 START_TEST(indexes_change_at_the_action)
 {
     static const struct step steps[] = {{'s', MESSAGE_PREPARE, ACTION_VOTER | 1, NO},
@@ -61,13 +61,14 @@ START_TEST(indexes_change_at_the_action)
     message_agent_set(&plan_record.of[2].name, "b", 1);
     do_plan(steps, 3);
     driver_flush(driver);
-    /* own renewals of the new round go to this agent's own core at the end */
+    /* renewals of the new round to this agent's own core come last */
     ck_assert_str_eq(trace, "b:prepare record2:aab up7:1 b:prepare aa:renew b:renew own:renew");
     ck_assert_uint_eq(shown_record.number, 2);
 }
 END_TEST
 
-/* 3 -> 4 -> 3. The newcomer sorts before all others, and b's link is down. */
+/* There are three voters, then four, then three. The newcomer sorts before all others, and b's link
+ * is down. */
 START_TEST(sets_of_voters_follow_the_names)
 {
     driver_link(driver, &names[1], false);
@@ -79,7 +80,7 @@ START_TEST(sets_of_voters_follow_the_names)
     static const struct step steps[] = {{'v', 0, 0, NO}};
     do_plan(steps, 1);
     ck_assert_ptr_nonnull(strstr(trace, "record2:Abco"));
-    /* requests may go to the newcomers and to c; only c answers */
+    /* the newcomers and c may get requests; only c answers */
     ck_assert_ptr_nonnull(strstr(trace, "upd:4"));
     driver_link(driver, &names[1], true);
     ck_assert_ptr_nonnull(strstr(trace, "upf:4"));
@@ -89,7 +90,7 @@ START_TEST(sets_of_voters_follow_the_names)
 }
 END_TEST
 
-/* A newcomer has a session_ttl to answer, whenever this agent was started. */
+/* A newcomer has a session_ttl to answer, even if this agent has run for longer. */
 START_TEST(a_newcomer_has_its_time_to_answer)
 {
     now_ns += 20000 * MS;
@@ -114,7 +115,8 @@ START_TEST(an_older_record_changes_nothing)
 }
 END_TEST
 
-/* While messages are being received the host core makes no step. It learns of the record first. */
+/* The host core makes no step while messages are received. At its next step it first learns of the
+ * record. */
 START_TEST(the_host_core_learns_of_the_record_first)
 {
     driver_receiving(driver, true);
@@ -129,7 +131,8 @@ START_TEST(the_host_core_learns_of_the_record_first)
 }
 END_TEST
 
-/* A removed voter may send no more than any agent may, and a newcomer as much as any voter. */
+/* After its removal a voter may send only the messages of any agent. A newcomer may send those of a
+ * voter. */
 START_TEST(who_is_no_voter_any_more_is_refused)
 {
     go_by(2, "abo");
@@ -141,7 +144,8 @@ START_TEST(who_is_no_voter_any_more_is_refused)
 }
 END_TEST
 
-/* The lease of a voter that becomes one of two depends on the rate of its clock. */
+/* When a cell of one voter gets a second one, the first voter's lease depends on the rate of its
+ * clock. */
 START_TEST(a_clock_that_is_astray_counts_when_others_join)
 {
     struct action items[RENEWAL_ACTIONS];
@@ -149,7 +153,7 @@ START_TEST(a_clock_that_is_astray_counts_when_others_join)
     struct message message;
     go_by(2, "a");
     fill_ack(&message, 0);
-    renewal_acked(renewal, &message, now_ns, &actions); /* of its own voter */
+    renewal_acked(renewal, &message, now_ns, &actions); /* the acknowledgement of its own voter */
     int64_t deadline_ns = renewal_deadline_ns(renewal);
     ck_assert_int_gt(deadline_ns, now_ns);
     driver_clock(driver, true);
@@ -163,7 +167,7 @@ END_TEST
 
 static struct message told;
 
-/* Fills in a message of that agent, which goes by the record of the voters in letters. */
+/* Fills in a message of that agent, whose record has the voters in letters. */
 static void fill_told(enum message_kind kind, const char *from, uint32_t number,
                       const char *letters)
 {
@@ -193,7 +197,7 @@ static void be_observer(bool is_unsure)
     unsure = false;
 }
 
-/* The record is a row of the store before this agent's next renewals are answered. */
+/* The record is stored before this agent's next renewals are answered. */
 START_TEST(an_observer_goes_by_what_a_voter_tells)
 {
     be_observer(false);
@@ -231,9 +235,9 @@ START_TEST(an_observer_believes_voters_only)
     be_observer(false);
     tell(MESSAGE_VOTERS, "p", 2, "op");
     ck_assert_ptr_null(strstr(trace, "record2"));
-    tell(MESSAGE_VOTERS, "d", 2, "abcd"); /* a newcomer that this agent does not know */
+    tell(MESSAGE_VOTERS, "d", 2, "abcd"); /* a newcomer, which this agent does not know */
     ck_assert_ptr_null(strstr(trace, "record2"));
-    tell(MESSAGE_VOTERS, "x", 2, "abcx"); /* the configuration has it */
+    tell(MESSAGE_VOTERS, "x", 2, "abcx"); /* a voter of the configuration */
     ck_assert_ptr_nonnull(strstr(trace, "record2:abcx"));
 }
 END_TEST
@@ -261,14 +265,15 @@ START_TEST(an_observer_asks_for_a_newer_record)
     tell(MESSAGE_RECALL, "b", 2, "abcd");
     ck_assert_str_eq(trace, "host:recall");
     now_ns += 100 * MS;
-    tell(MESSAGE_RECALL, "d", 2, "abcd"); /* a newcomer: a voter that is known is asked too */
+    tell(MESSAGE_RECALL, "d", 2, "abcd"); /* from a newcomer: the observer asks a voter that it
+                                           * knows, too */
     ck_assert_str_eq(trace, "d:ask-voters a:ask-voters");
     tell(MESSAGE_RECALL, "b", 1, "abc");
     ck_assert_str_eq(trace, "host:recall");
 }
 END_TEST
 
-/* The configuration of a new host may have one voter of the cell only. */
+/* The configuration of a new host may name only one voter of the cell. */
 START_TEST(an_observer_that_knows_nothing_yet_asks)
 {
     be_observer(true);
@@ -277,7 +282,7 @@ START_TEST(an_observer_that_knows_nothing_yet_asks)
     ck_assert_ptr_nonnull(strstr(trace, "b:ask-voters"));
     tell(MESSAGE_VOTERS, "b", 1, "abcdefg"); /* another record of number 1 */
     ck_assert_ptr_nonnull(strstr(trace, "record1:abcdefg"));
-    tell(MESSAGE_VOTERS, "b", 1, "abc"); /* now it is sure */
+    tell(MESSAGE_VOTERS, "b", 1, "abc"); /* now the observer is sure of the record */
     ck_assert_str_eq(trace, "");
 }
 END_TEST
@@ -287,21 +292,22 @@ START_TEST(an_observer_becomes_a_learner)
     be_observer(false);
     fill_told(MESSAGE_LEARN, "b", 2, "abcd");
     driver_received(driver, &told);
-    ck_assert_ptr_null(strstr(trace, "learner")); /* this one tells that it is none any more */
+    ck_assert_ptr_null(strstr(trace, "learner")); /* the message reports that the agent need not
+                                                   * learn any more */
     fill_told(MESSAGE_LEARN, "b", 2, "abcd");
     told.as.told.learn = true;
     trace[0] = '\0';
     driver_received(driver, &told);
     ck_assert_str_eq(trace, "learner own:learn");
-    tell(MESSAGE_LEARN, "b", 2, "abcd"); /* the core has it from now on */
+    tell(MESSAGE_LEARN, "b", 2, "abcd"); /* the core gets these messages from now on */
     ck_assert_str_eq(trace, "own:learn");
     tell(MESSAGE_VOTERS, "b", 3, "abco");
     ck_assert_str_eq(trace, "own:voters");
 }
 END_TEST
 
-/* A voter of the configuration that is no voter any more may know a newer record. It is asked again
- * and again, because a question may be lost. */
+/* A voter of the configuration that is no voter any more may know a newer record. The observer asks
+ * it again and again, because a question may be lost. */
 START_TEST(the_voters_of_the_configuration_are_asked)
 {
     struct message_agent written;
@@ -309,7 +315,7 @@ START_TEST(the_voters_of_the_configuration_are_asked)
     message_agent_set(&written, "x", 1);
     trace[0] = '\0';
     driver_link(driver, &written, true);
-    driver_link(driver, &names[4], true); /* any other agent is not */
+    driver_link(driver, &names[4], true); /* the observer asks no other agent */
     ck_assert_str_eq(trace, "x:ask-voters");
     for (int i = 0; i < 2; i++) {
         trace[0] = '\0';
@@ -323,7 +329,8 @@ START_TEST(the_voters_of_the_configuration_are_asked)
 }
 END_TEST
 
-/* Whoever goes by another record is not warned about. The quorum core compares. */
+/* The driver logs no warning about an agent with another record. The quorum core compares the
+ * records. */
 START_TEST(who_goes_by_another_record_is_compared)
 {
     tell(MESSAGE_HEARTBEAT, "d", 2, "abcd");
@@ -341,8 +348,8 @@ START_TEST(who_goes_by_another_record_is_compared)
 }
 END_TEST
 
-/* A recovery of the cell ends the session. Its successor is durable with the record, so that no
- * agent goes by the record and continues the session. */
+/* A recovery of the cell ends the session. The next session's epoch is stored in the same commit as
+ * the record, so no agent uses the record and continues the old session. */
 START_TEST(a_recovery_ends_the_session_in_the_commit_of_the_record)
 {
     static const struct step steps[] = {{'m', 0, 0, NO}, {'v', 0, 0, NO}};
@@ -360,7 +367,7 @@ START_TEST(a_recovery_ends_the_session_in_the_commit_of_the_record)
     driver_flush(driver);
     ck_assert_ptr_nonnull(disk.flying);
     while ((record = driver_batch_next(disk.flying, &at)) != NULL) {
-        rows += record->kind == DRIVER_ACTION; /* stands for the row of the record */
+        rows += record->kind == DRIVER_ACTION; /* this kind stands for the record's row */
         epochs += record->kind == DRIVER_EPOCH;
         ck_assert(record->kind != DRIVER_EPOCH || record->as.epoch == 2);
     }

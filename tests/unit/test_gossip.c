@@ -697,7 +697,7 @@ START_TEST(test_owner)
 }
 END_TEST
 
-/* A voter that is removed coordinates nothing any more, and an agent that joins is a voter. */
+/* A removed voter owns no partitions any more, and an agent that joins is shown as a voter. */
 START_TEST(test_voters_change)
 {
     struct message_partitions owned = {{0xf0, 0, 0, 0}};
@@ -711,7 +711,7 @@ START_TEST(test_voters_change)
     ck_assert(gossip_owner(agents[0].gossip, 4, &owner));
     gossip_set_voter(agents[1].gossip, false, now);
     gossip_set_voter(agents[3].gossip, true, now);
-    gossip_set_voter(agents[2].gossip, true, now); /* it is one already */
+    gossip_set_voter(agents[2].gossip, true, now); /* it is a voter already */
     pass(1000 * MS);
     ck_assert(!gossip_owner(agents[0].gossip, 4, &owner));
     struct message_agent removed = name_of(1);

@@ -31,7 +31,7 @@ START_TEST(test_items_come_back)
         ck_assert_uint_eq(stamp.age_ms, i % 2 ? UINT32_MAX : 0);
         ck_assert_uint_eq(stamp.author.length, i % 2 ? 32 : 1);
         ck_assert_uint_eq(item.kind, sample.kind);
-        if (i == 2 || i == 9) { /* the largest item: bytes after the command's end are not sent */
+        if (i == 2 || i == 9) { /* the largest items */
             ck_assert_uint_eq(item.as.lock.name.length, MESSAGE_NAME_MAX);
             ck_assert_uint_eq(item.as.lock.holder_count, GOSSIP_HOLDERS_MAX);
             ck_assert_uint_eq(item.as.lock.waiter_count, GOSSIP_WAITERS_MAX);
@@ -116,7 +116,7 @@ static size_t only_item(const void *packet, size_t size, struct gossip_item *ite
     return body_size;
 }
 
-/* An agent of an earlier release gets the items without `last`, and everything else as it is. */
+/* An agent of an earlier release gets the items without `last` and otherwise unchanged. */
 START_TEST(test_narrow)
 {
     unsigned char narrow[GOSSIP_PACKET_MAX];
@@ -147,7 +147,7 @@ START_TEST(test_narrow)
 }
 END_TEST
 
-/* A packet of an earlier release: the bytes of an item without `last` are the same as before. */
+/* In a packet of an earlier release, the bytes of an item without `last` are the same as today. */
 START_TEST(test_bytes_of_an_earlier_release)
 {
     static const char earlier[] = "\x95\x01\xc2\x63\xce\x00\x01\xe2\x40\xdc\x00\x01"
@@ -177,7 +177,7 @@ START_TEST(test_later_fields)
         size_t size = gossip_body_encode(&item, body, sizeof(body));
         bool has_last = item.kind == GOSSIP_LOCK && item.as.lock.has_last;
         if (item.kind == GOSSIP_LOCK && !has_last) {
-            continue; /* whatever comes next is `last` */
+            continue; /* the next value would be read as `last` */
         }
         memcpy(body + size, "\xa1x\x92\x01\xc3", 5);
         ck_assert(gossip_body_decode(body, size + 5, &item));
@@ -191,7 +191,7 @@ START_TEST(test_later_fields)
         ck_assert_mem_eq(read, body, size + 5);
         ck_assert_int_eq(item.kind == GOSSIP_LOCK && item.as.lock.has_last, has_last);
     }
-    /* `last` itself, with one field more: it is the end of the body */
+    /* an item that ends with `last`, which has one field more */
     gossip_sample_item(8, &item);
     size_t size = gossip_body_encode(&item, body, sizeof(body));
     item.as.lock.has_last = false;

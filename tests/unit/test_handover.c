@@ -173,9 +173,9 @@ START_TEST(handed_back_with_its_queues)
 }
 END_TEST
 
-/* The coordinator ends while it proposes a grant. The next one accepts that grant anew, and learns
- * from the one before for which request it was made. So the host need not give it back as
- * doubtful. */
+/* The coordinator ends while it proposes a grant. The next coordinator proposes that grant anew. It
+ * learns from the previous one for which request the grant was made. So the host need not give the
+ * grant back as doubtful. */
 START_TEST(the_next_one_knows_what_was_made)
 {
     struct cell *cell = cell_ready(3);

@@ -1,6 +1,7 @@
 /*
- * Breaks of locks in a cell of several voters: how the asking host counts the owners' answers, and
- * what an owner ends and reports. The test plays the quorum and the other hosts.
+ * Breaks of locks in a cell of several voters: how the host that asks for a break counts the
+ * owners' answers, and which holds an owner ends and reports. The test simulates the quorum and the
+ * other hosts.
  */
 #include "host_cell.h"
 
@@ -33,7 +34,7 @@ static struct message begin(const char *from, uint64_t id, enum message_broken_p
     return message;
 }
 
-/* A voter names the owners, of which the first `has` still have their grants. */
+/* A voter names the owners. The first `has` of them still have their grants. */
 static void tell_owners(uint64_t id, const char *const *names, uint32_t count, uint32_t has)
 {
     struct message message = begin("host-a", id, MESSAGE_BROKEN_OWNERS);
@@ -129,13 +130,13 @@ START_TEST(every_owner_has_to_answer)
 {
     static const char *const names[] = {"host-y", "host-z"};
     uint64_t id = ask_break(false);
-    tell_holds("host-y", id, 1, 1); /* it comes before the names */
+    tell_holds("host-y", id, 1, 1); /* this report comes before the list of owners */
     ck_assert(!answered());
     tell_owners(id, names, 2, 2);
-    tell_holds("host-y", id, 1, 1); /* a repeat counts once */
+    tell_holds("host-y", id, 1, 1); /* a repeated report counts once */
     ck_assert(!answered());
     rig_pass(rig, 301 * RIG_MS);
-    /* another coordinator must not end grants that are newer than those the first one meant */
+    /* the version keeps another coordinator from ending newer grants */
     ck_assert_uint_eq(rig_sent(rig, MESSAGE_BREAK)->as.break_lock.meant.sequence, 7);
     struct message last = holds_of("host-z", id, 40, MESSAGE_HOLDS_MAX);
     last.as.broken.closed_ms = 500;
@@ -156,7 +157,8 @@ START_TEST(every_owner_has_to_answer)
 }
 END_TEST
 
-/* An owner never answers. The client learns what the other one ended, and which one is silent. */
+/* An owner never answers. The client learns which holds the other owner ended, and which owner is
+ * silent. */
 START_TEST(a_silent_owner_leaves_the_break_in_doubt)
 {
     static const char *const names[] = {"host-y", "host-z"};
@@ -191,8 +193,8 @@ START_TEST(an_owner_whose_session_ended_is_not_waited_for)
 }
 END_TEST
 
-/* An owner has given its grant back, and only its report is missing. The break is done without it,
- * but the report is waited for. */
+/* An owner has given its grant back, and only its report is missing. The break counts as done
+ * without the report, but the host waits for it. */
 START_TEST(a_missing_report_leaves_no_doubt)
 {
     static const char *const names[] = {"host-y", "host-z"};
@@ -207,7 +209,7 @@ START_TEST(a_missing_report_leaves_no_doubt)
 }
 END_TEST
 
-/* Agents guess the question's number, or say what they may not say. */
+/* Agents guess the question's number, or send answers that they may not send. */
 START_TEST(others_do_not_answer_for_an_owner)
 {
     static const char *const names[] = {"host-y"};
@@ -230,8 +232,8 @@ START_TEST(others_do_not_answer_for_an_owner)
 }
 END_TEST
 
-/* An agent that the coordinator never names reports holds, an error and a long lock-delay, and
- * names a version that no grant has. Nothing of that counts, although it came first. */
+/* An agent that the coordinator never names reports holds, an error, a long lock-delay, and a
+ * version that no grant has. The host ignores this report, although it came first. */
 START_TEST(what_an_agent_says_counts_once_it_is_named)
 {
     static const char *const names[] = {"host-y", "host-z"};
@@ -260,13 +262,14 @@ START_TEST(what_an_agent_says_counts_once_it_is_named)
     const struct hfi_broken_frame *broken = &outcome()->frame.broken;
     ck_assert_int_eq(broken->error, 0);
     ck_assert_int_eq(broken->closed_ns, 398 * RIG_MS);
-    ck_assert_uint_eq(broken->hold_count, 4); /* the room for descriptions was taken */
+    ck_assert_uint_eq(broken->hold_count, 4); /* no room was left for descriptions */
     ck_assert_uint_eq(broken->more, 3);
     ck_assert_uint_eq(broken->silent_count, 0);
 }
 END_TEST
 
-/* Agents that were not named fill the table. They make room for those that are. */
+/* Agents that the coordinator has not named fill the table. Those that it names later replace
+ * them. */
 START_TEST(agents_without_a_name_keep_no_owner_out)
 {
     char texts[MESSAGE_SHARES_MAX][16];
@@ -292,7 +295,8 @@ START_TEST(agents_without_a_name_keep_no_owner_out)
 }
 END_TEST
 
-/* The answer of an agent that was not named yet makes room for another one, and comes again. */
+/* An agent answers before the coordinator names it. Its answer is dropped for another one, and
+ * comes again. */
 START_TEST(an_answer_that_comes_again_counts_once)
 {
     static const char *const names[] = {"early"};
@@ -311,8 +315,9 @@ START_TEST(an_answer_that_comes_again_counts_once)
 }
 END_TEST
 
-/* A cell that is being upgraded. An owner of an earlier release does not describe its holds. A
- * coordinator of an earlier release names no owners, so its break is never known to be done. */
+/* In a cell that is being upgraded, an owner of an earlier release does not describe its holds. A
+ * coordinator of an earlier release names no owners, so the host never knows that the break is
+ * done. */
 START_TEST(earlier_releases_answer_without_names)
 {
     static const char *const names[] = {"host-y", "host-z"};
@@ -320,7 +325,7 @@ START_TEST(earlier_releases_answer_without_names)
     tell_owners(id, names, 2, 2);
     tell_holds("host-y", id, 1, 1);
     struct message plain = begin("host-z", id, MESSAGE_BROKEN_PLAIN);
-    plain.relayed = true; /* it does not say whose answer it is */
+    plain.relayed = true; /* a relayed answer does not name its owner */
     rig_receive(rig, &plain);
     ck_assert(!answered());
     plain.relayed = false;
@@ -338,7 +343,7 @@ START_TEST(earlier_releases_answer_without_names)
 }
 END_TEST
 
-/* Two coordinators name different owners, as many as a lock can have. */
+/* Two coordinators each name the maximum number of owners, and different ones. */
 START_TEST(the_last_names_count)
 {
     char texts[2 * MESSAGE_SHARES_MAX][16];
@@ -365,7 +370,8 @@ END_TEST
 
 /* ---- the owner ---- */
 
-/* `from`: host-b passes the message on, and any other voter is the coordinator. */
+/* from: "host-b" stands for a voter that passes the message on, any other name for the
+ * coordinator. */
 static void receive_break_from(const char *from, uint64_t id, struct message_order version)
 {
     struct message message = {.kind = MESSAGE_BREAK_HOLD};
@@ -419,7 +425,8 @@ START_TEST(a_repeated_break_does_not_end_the_next_hold)
 }
 END_TEST
 
-/* The link to the coordinator may be cut. */
+/* The answer goes back through the voter that passed the break on, because the link to the
+ * coordinator may be broken. */
 START_TEST(the_answer_takes_the_way_of_the_break)
 {
     (void)cell_open_granted(client);
@@ -433,7 +440,7 @@ START_TEST(the_answer_takes_the_way_of_the_break)
 }
 END_TEST
 
-static const struct hfi_opened *upgrader; /* it upgrades when the agent wakes sleepers */
+static const struct hfi_opened *upgrader; /* it upgrades its hold when the agent wakes sleepers */
 static struct hfi_held upgraded;
 static enum hfi_outcome upgrade_outcome;
 
@@ -452,9 +459,9 @@ static void wake_and_upgrade(void *arg, _Atomic uint32_t *word, int count)
     }
 }
 
-/* Two readers have the lock. Between the looks at them, the second one changes its hold to an
- * exclusive one, which nothing prevents once the first is gone. Its hold ends, too. A process that
- * waits then gets the lock. _i: with --now, or without a lock-delay. */
+/* Two readers have the lock. The agent ends the first one's hold. Before it ends the second hold,
+ * that reader upgrades it to an exclusive one. The agent ends this hold, too, and a waiting process
+ * gets the lock. _i: with --now, or without a lock-delay. */
 START_TEST(an_upgrade_does_not_save_a_hold_from_the_break)
 {
     struct hfi_held held;
@@ -469,7 +476,7 @@ START_TEST(an_upgrade_does_not_save_a_hold_from_the_break)
             ck_assert_int_eq(cell_read(&opened[i], &held), HFI_HELD);
         }
     }
-    /* it has a place in the queue, and no process has looked at the queue yet */
+    /* this process has a place in the queue, but no process has looked at the queue yet */
     struct hfi_slot *slot = &rig->region.slots[opened[2].slot];
     *hfi_seat_wait(&rig->region, opened[2].seat) = (uint64_t)slot->ticket_next++
                                                        << HFI_WAIT_TICKET_SHIFT |
@@ -494,8 +501,8 @@ START_TEST(an_upgrade_does_not_save_a_hold_from_the_break)
 }
 END_TEST
 
-/* Two readers have the lock, and the first one has taken the word: it waits until the second has
- * left, and then has the lock exclusively. The break reports each of the two once, as a reader. */
+/* Two readers have the lock, and the first one is upgrading: its id is in the word, and it waits
+ * until the second one has left. The break reports each of the two once, as a reader. */
 START_TEST(a_reader_that_upgrades_is_reported_once)
 {
     struct hfi_held held;
@@ -524,8 +531,8 @@ START_TEST(a_reader_that_upgrades_is_reported_once)
 }
 END_TEST
 
-/* A reader has the lock, and the word names a process in the queue that waits until the reader has
- * left. The break ends the reader's hold only, and the process keeps its place. It has the lock as
+/* A reader has the lock, and the word names a process in the queue, which waits until the reader
+ * has left. The break ends only the reader's hold. The process keeps its place, and has the lock as
  * soon as the lock opens. _i: with --now, or with the reader's lock-delay. */
 START_TEST(a_writer_that_waits_for_readers_keeps_its_place)
 {
@@ -555,15 +562,15 @@ START_TEST(a_writer_that_waits_for_readers_keeps_its_place)
     struct hfi_wait_limit limit = {.deadline_ns = rig->now_ns};
     place = (place & ~(uint64_t)HFI_WAIT_JOINING) | HFI_WAIT_WAITING;
     ck_assert_int_eq(hfi_wait_exclusive(&actor, &request, &limit, &place, &held), HFI_HELD);
-    /* now it has a hold, which the next break ends */
+    /* now the process has a hold, which the next break ends */
     reply = rig_ask(rig, client, &frame);
     ck_assert_uint_eq(reply->frame.broken.hold_count, 1);
     ck_assert_uint_eq(hfi_word_holder(rig_word(rig, writer.slot)), 0);
 }
 END_TEST
 
-/* The word names a process in the queue that has not noticed it yet, and no reader has the lock: a
- * hold, which the break ends with its place. */
+/* The word names a process in the queue, and no reader has the lock. So the process has a hold,
+ * although it has not noticed it yet. The break ends the hold and its place in the queue. */
 START_TEST(a_hold_that_its_process_has_not_noticed_ends)
 {
     struct hfi_held held;
@@ -579,8 +586,8 @@ START_TEST(a_hold_that_its_process_has_not_noticed_ends)
 }
 END_TEST
 
-/* A process has the lock and no place in the queue. The cell of a reader that came too late shows a
- * hold until the reader clears it again. That does not save the hold from the break. */
+/* A process has the lock and no place in the queue. A reader came too late, and its cell shows a
+ * hold until the reader clears the cell. The break still ends the process's hold. */
 START_TEST(a_reader_that_came_too_late_does_not_save_a_hold)
 {
     struct hfi_held held;
@@ -602,7 +609,7 @@ START_TEST(a_reader_that_came_too_late_does_not_save_a_hold)
 }
 END_TEST
 
-/* A break ends as many holds as one step can end, and the lock is not left closed. */
+/* A break ends at most as many holds as one step can end. It then leaves the lock open. */
 START_TEST(a_break_of_too_many_readers_has_to_be_repeated)
 {
     enum { READERS = 200 };
@@ -655,8 +662,8 @@ START_TEST(a_late_break_does_not_end_a_later_grant)
 }
 END_TEST
 
-/* This agent knows nothing of an earlier session of its host, in whose region a process may hold
- * the lock until the lease there ends. */
+/* This agent does not know the earlier session of its host. In that session's region, a process may
+ * hold the lock until the lease there ends. */
 START_TEST(a_new_agent_answers_no_break_of_an_unknown_grant_while_an_old_hold_may_last)
 {
     const struct message_order grant = {1 << 16 | 1, 1};
@@ -676,8 +683,8 @@ START_TEST(a_new_agent_answers_no_break_of_an_unknown_grant_while_an_old_hold_ma
 }
 END_TEST
 
-/* An exclusive grant is here, so this host needs no other one. More readers than the report has
- * room for hold the lock. */
+/* This host has an exclusive grant, so there is no other owner. The lock has more readers than the
+ * report has room for. */
 START_TEST(a_break_of_this_host_s_own_readers_is_reported_at_once)
 {
     struct hfi_held held;
@@ -710,8 +717,8 @@ START_TEST(a_break_of_this_host_s_own_readers_is_reported_at_once)
 }
 END_TEST
 
-/* The agent may lose its processor in the middle of the step that ends the hold. The hold goes on
- * until then, so the lock-delay is counted from then on. */
+/* The agent may lose its processor in the middle of the step that ends the hold. The hold only ends
+ * when the agent goes on, so the lock-delay begins then. */
 START_TEST(the_lock_delay_begins_when_the_hold_ends)
 {
     struct hfi_held held;

@@ -121,8 +121,9 @@ START_TEST(a_lost_session)
 }
 END_TEST
 
-/* A recovery of the cell ends a session before the deadline that the region shows. Between two
- * words, too, a process must not see a lost hold in a session that seems to go on. */
+/* A recovery of the cell ends a session before the deadline that the region shows. The agent
+ * changes one word of the region after the other. In between, too, a process must not see a lost
+ * hold in a session that seems to go on. */
 START_TEST(a_session_that_ends_before_its_deadline)
 {
     struct hfi_request request = {.slot = opened.slot, .seat = HFI_SEAT_NONE};
@@ -162,8 +163,8 @@ START_TEST(a_damaged_word)
 }
 END_TEST
 
-/* The tokens of each name begin anew, so a hold of the next name in the slot may have the token of
- * the hold that was broken. */
+/* Tokens begin anew for each name. So the next name in the slot may have a hold with the same token
+ * as the broken hold. */
 START_TEST(a_note_stays_with_its_name)
 {
     struct rig *small = rig_create(1, 2, 8, 1);

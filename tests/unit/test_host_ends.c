@@ -512,7 +512,7 @@ START_TEST(one_namespace_leaves_requests_to_others)
     ck_assert_ptr_null(rig_open(rig, client, "c", 0));
     ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_ACQUIRE), 1);
     rig_lease(rig, 1, rig->now_ns, true);
-    ck_assert_uint_eq(*asks, REQUEST_ASKS_MAX - 1); /* the session's end removed that for "c" */
+    ck_assert_uint_eq(*asks, REQUEST_ASKS_MAX - 1); /* the request for "c" ended with it */
 }
 END_TEST
 

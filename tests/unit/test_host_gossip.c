@@ -398,7 +398,7 @@ START_TEST(what_is_held_here_is_told)
 }
 END_TEST
 
-/* Asks for a lock's `behind`. Returns false if there is none. */
+/* Gets the `behind` of a lock from SHOW. Returns false if there is none. */
 static bool show_behind(uint32_t client, const char *name, struct hfi_lock_frame *lock,
                         struct hfi_behind_frame *behind)
 {
@@ -406,7 +406,8 @@ static bool show_behind(uint32_t client, const char *name, struct hfi_lock_frame
     return hfi_listed_behind(&reply->cursor, behind);
 }
 
-/* Behind whom this host has closed a lock is shown here, and told to other hosts. */
+/* This host has closed a lock behind a process. It shows that process, and sends it to other
+ * hosts. */
 START_TEST(behind_whom_it_is_closed_here)
 {
     struct gossip_lock lock;
@@ -437,7 +438,7 @@ START_TEST(behind_whom_it_is_closed_here)
     ck_assert_int_eq(lock.last.pid, 77);
     ck_assert_str_eq(lock.last.command, "test");
     ck_assert_uint_eq(lock.last.ending, HF_ENDING_PROCESS);
-    ck_assert_int_ge(lock.last.ended_ms, 900); /* it grows with the item's age */
+    ck_assert_int_ge(lock.last.ended_ms, 900); /* the time grows with the item's age */
     pass(5000);
     ck_assert(!told("x", &lock));
     ck_assert(!show_behind(looker, "x", &shown, &behind));
@@ -488,7 +489,7 @@ START_TEST(behind_whom_another_host_says)
 }
 END_TEST
 
-/* Delivers a coordinator's word that host-b's session has ended. */
+/* Delivers a coordinator's message that host-b's session has ended. */
 static void closed_elsewhere(const char *name, uint32_t closed_ms)
 {
     struct message message;
@@ -504,9 +505,9 @@ static void closed_elsewhere(const char *name, uint32_t closed_ms)
     rig_receive(rig, &message);
 }
 
-/* host-b held the lock, and its session has ended. A coordinator says for how long the lock stays
- * closed, and the last report of host-b says who held it. This host passes that on while a process
- * waits here. */
+/* host-b held the lock, and its session has ended. A coordinator reports how long the lock stays
+ * closed, and host-b's last gossip has the holder. While a process waits here, this host passes
+ * both on. */
 START_TEST(behind_a_host_that_vanished)
 {
     struct gossip_lock lock;
@@ -534,14 +535,14 @@ START_TEST(behind_a_host_that_vanished)
     ck_assert_int_eq(shown.closed_ns, 0);
     closed_elsewhere("y", 3000);
     ck_assert(show_behind(client, "y", &shown, &behind));
-    (void)rig_open_granted(rig, client, "y", 0); /* the lock is this host's now */
+    (void)rig_open_granted(rig, client, "y", 0); /* this host has the lock now */
     ck_assert(!show_behind(client, "y", &shown, &behind));
     ck_assert_int_eq(shown.closed_ns, 0);
 }
 END_TEST
 
-/* While a process waits here, this host tells other hosts behind whom the lock is closed elsewhere;
- * not before, and not after the process has left. */
+/* While a process waits here, this host sends other hosts the process behind which the lock is
+ * closed elsewhere. It does not do so before or after. */
 START_TEST(a_waiting_host_passes_on_behind_whom)
 {
     struct gossip_lock lock;

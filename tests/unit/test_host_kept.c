@@ -218,7 +218,7 @@ START_TEST(doubt_ends_with_a_grant_that_was_made_for_what_was_asked_before)
 }
 END_TEST
 
-/* A grant for a request of the earlier agent shows of no other grant that it was made later. */
+/* A grant for a request of the earlier agent does not prove that another grant was made later. */
 START_TEST(a_grant_for_what_was_asked_before_dispels_no_doubt)
 {
     struct hfi_opened opened = wait_for_it();

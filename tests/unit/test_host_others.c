@@ -118,7 +118,7 @@ START_TEST(questions_are_bounded)
     }
     struct hfi_frame frame = {.kind = HFI_FRAME_BREAK};
     frame.break_lock.name = (struct hfi_text){"a", 1};
-    for (uint32_t i = 0; i < 24; i++) { /* breaks have a part of the table of their own */
+    for (uint32_t i = 0; i < 24; i++) { /* breaks have their own part of the table */
         ck_assert_ptr_null(rig_ask(rig, client, &frame));
         rig->send_count = 1;
     }
@@ -599,8 +599,8 @@ static void open_and_answer(uint32_t by, const char *name, bool fresh, uint64_t 
     rig_answer(rig, rig_sent(rig, MESSAGE_ACQUIRE), MESSAGE_MODE_EXCLUSIVE, version, 1, 100);
 }
 
-/* The voter made version 7 for a request of this agent, so the previous agent cannot have returned
- * version 8, but may have returned version 6. */
+/* The voter made version 7 for a request of this agent. So version 8 was made later, and the
+ * previous agent cannot have returned it. It may have returned version 6. */
 START_TEST(what_was_made_after_a_grant_for_this_agent_is_not_doubtful)
 {
     struct hfi_opened opened = cell_open_granted(client);

@@ -1,6 +1,6 @@
 /*
- * Polled waiters and the host core: what happens to the place in the queue of a client whose hold
- * the agent ends.
+ * Polled waiters and the host core: the agent ends a client's hold, and the tests check what
+ * becomes of the client's place in the queue.
  */
 #include <check.h>
 
@@ -65,7 +65,7 @@ static uint64_t own_cell(void)
     return *hfi_seat_wait(&rig->region, mine.seat);
 }
 
-/* Ends the first client's hold: its time is over, or an administrator breaks it. */
+/* Ends the first client's hold: its limit is over, or an administrator breaks it. */
 static void end_hold(bool breaks)
 {
     if (breaks) {
@@ -77,8 +77,8 @@ static void end_hold(bool breaks)
     }
 }
 
-/* The program does not read its event until its hold has ended. Then its place is gone, too, and
- * the lock goes to the next client. */
+/* The program does not read its event until its hold has ended. The client has lost its place in
+ * the queue, too, and the lock goes to the next client. */
 START_TEST(an_unread_hold_ends_with_its_place)
 {
     struct hfi_actor first = rig_actor(rig, theirs.holder);
@@ -105,8 +105,8 @@ static void wake_and_wait(void *arg, _Atomic uint32_t *word, int count)
     }
 }
 
-/* The program has read its event, and waits again as soon as its hold is over, while the agent is
- * still at work. That place is not the one of the hold that has ended. */
+/* The program has read its event. It waits again as soon as its hold is over, while the agent is
+ * still ending that hold. The agent must not take the new place away. */
 START_TEST(the_next_place_of_a_client_stays)
 {
     ck_assert_int_eq(hfi_try_exclusive(&actor, &request, &held), HFI_HELD);

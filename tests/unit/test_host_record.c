@@ -1,6 +1,7 @@
 /*
- * The host core while the voters change: what it keeps by a voter's index follows the voter's name,
- * and requests to a removed coordinator go to another voter. The test plays the quorum.
+ * The host core while the voters change. Its entries by a voter's index follow the voter's name to
+ * the new index. Requests to a removed coordinator go to another voter. The test simulates the
+ * quorum.
  */
 #include "host_cell.h"
 
@@ -11,7 +12,7 @@
 
 static struct message_voters record;
 
-/* Makes the host go by the record of the voters host-X, one for each letter. */
+/* Makes the host use a record with the voters host-X, one for each letter X. */
 static void go_by(uint32_t number, const char *letters)
 {
     static char addresses[MESSAGE_VOTERS_MAX][MESSAGE_ADDRESS_MAX];
@@ -40,7 +41,7 @@ static void set_up_voters(uint32_t up, uint32_t answering, uint32_t refused)
     rig_step(rig, event);
 }
 
-/* Returns what STATUS says. */
+/* Returns the content of STATUS. */
 static const struct hfi_stated *status(void)
 {
     struct hfi_frame frame = {.kind = HFI_FRAME_STATUS};
@@ -66,7 +67,7 @@ START_TEST(a_coordinator_keeps_its_partitions_under_another_index)
         rig_pass(rig, 10 * RIG_MS);
     }
     ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_ACQUIRE), 2);
-    ck_assert_uint_eq(cell_way()->to, owner); /* the second copy goes there through another */
+    ck_assert_uint_eq(cell_way()->to, owner); /* the second copy goes to it through another voter */
 }
 END_TEST
 
@@ -108,7 +109,7 @@ START_TEST(people_see_the_voters_of_the_record)
 }
 END_TEST
 
-/* The host itself joins and leaves. Its own voter always answers it. */
+/* The host itself becomes a voter and is removed. Its own voter always counts as answering. */
 START_TEST(the_own_host_joins_and_is_removed)
 {
     set_up_voters(0, 0, 0);
@@ -121,7 +122,7 @@ START_TEST(the_own_host_joins_and_is_removed)
 }
 END_TEST
 
-/* An address that moved is shown, and nothing else changes. */
+/* A voter's address moves. The host shows the new one, and nothing else changes. */
 START_TEST(a_voter_moves)
 {
     set_up_voters(7, 7, 0);
@@ -135,7 +136,8 @@ START_TEST(a_voter_moves)
 }
 END_TEST
 
-/* A host of a one-voter cell knows every grant; not any more when others vote too. */
+/* In a cell with one voter, a host knows every grant. It does not know them any more when the cell
+ * has more voters. */
 START_TEST(from_one_voter_to_three_and_back)
 {
     cell_teardown();
@@ -181,7 +183,8 @@ static void answer(uint64_t id, enum message_change_stage stage, enum message_ch
     rig_receive(rig, &message);
 }
 
-/* The client of the rig's own user may not: it needs the right in the cell. */
+/* The client of the rig's own user may not change the voters, because it has no right in the
+ * cell. */
 START_TEST(a_change_goes_to_a_voter_and_its_answer_to_the_client)
 {
     struct hfi_frame add = member(HF_MEMBER_ADD, "host-d", "tcp://10.0.0.4:7411");
@@ -197,7 +200,7 @@ START_TEST(a_change_goes_to_a_voter_and_its_answer_to_the_client)
     ck_assert_uint_eq(asked->as.member.request_id, 4711);
     ck_assert_mem_eq(asked->as.member.voter.text, "host-d", 6);
     ck_assert_str_eq(asked->as.member.address, "tcp://10.0.0.4:7411");
-    answer(4712, MESSAGE_CHANGE_LEARNS, MESSAGE_CHANGE_NONE); /* of another change */
+    answer(4712, MESSAGE_CHANGE_LEARNS, MESSAGE_CHANGE_NONE); /* the answer to another change */
     ck_assert_uint_eq(rig_count(rig, governor, HFI_FRAME_MEMBERED), 0);
     answer(4711, MESSAGE_CHANGE_LEARNS, MESSAGE_CHANGE_NONE);
     const struct hfi_membered_frame *membered =
@@ -206,13 +209,13 @@ START_TEST(a_change_goes_to_a_voter_and_its_answer_to_the_client)
     ck_assert_uint_eq(membered->done, 3);
     ck_assert_uint_eq(membered->total, 257);
     ck_assert(is_text(&membered->subject, "host-d"));
-    answer(4711, MESSAGE_CHANGE_CHOSEN, MESSAGE_CHANGE_NONE); /* nobody waits for it */
+    answer(4711, MESSAGE_CHANGE_CHOSEN, MESSAGE_CHANGE_NONE); /* no client waits for this answer */
     ck_assert_uint_eq(rig_count(rig, governor, HFI_FRAME_MEMBERED), 1);
 }
 END_TEST
 
-/* A question is repeated, then put to other voters, and given up after two seconds. A voter that is
- * to be removed is asked last. */
+/* The host repeats a request, then sends it to other voters, and gives up after two seconds. It
+ * asks the voter that is to be removed last. */
 START_TEST(a_change_that_nobody_answers_ends)
 {
     uint32_t governor = rig_connect(rig, HOST_MAY_CHANGE_VOTERS);

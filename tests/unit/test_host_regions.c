@@ -121,8 +121,7 @@ START_TEST(a_recall_of_before_is_answered_afterwards)
 }
 END_TEST
 
-/* The voters have version 2, which was in force in the old region. A message names version 1, which
- * they had before. */
+/* The voters have version 2, which the old region used. A message names the earlier version 1. */
 static void check_still_doubtful(void)
 {
     const struct message *back = rig_sent(rig, MESSAGE_GIVE_BACK);
@@ -149,7 +148,7 @@ START_TEST(an_old_recall_does_not_end_the_doubt)
     ck_assert_ptr_null(rig_open(rig, other, "a", 0));
     rig_recall(rig, "a", 1);
     ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_GIVE_BACK), 0);
-    rig_recall(rig, "a", 1); /* a recall that is repeated is heeded */
+    rig_recall(rig, "a", 1); /* a repeated recall is accepted */
     check_still_doubtful();
 }
 END_TEST

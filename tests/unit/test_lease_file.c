@@ -285,7 +285,7 @@ START_TEST(what_another_agent_reads)
     ck_assert_int_eq(past.grace_ns, 600);
     ck_assert_uint_eq(past.space, 44);
     ck_assert_int_eq(past.delay_ms, 7000);
-    /* Meanwhile an agent ran whose release does not know the notes. */
+    /* Meanwhile an agent of an earlier release ran, which does not know the notes. */
     write_deadline(openat(folder_fd, page, O_WRONLY | O_CLOEXEC), 3000);
     ck_assert(read_past(&past));
     ck_assert_int_eq(past.record.deadline_ns, 3000);

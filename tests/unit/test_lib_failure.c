@@ -1,4 +1,4 @@
-/* libholdfast: hf_error_text(), the sentence about the last failure of a thread. */
+/* libholdfast: hf_error_text(), the text about the last failure of a thread. */
 #include "lib_clients.h"
 
 #include <pthread.h>
@@ -9,7 +9,7 @@
 
 #include "../emulation.h"
 #include "../suite_main.h"
-/* libholdfast's own header, to play the failures of system calls */
+/* libholdfast's own header, to simulate failures of system calls */
 #include "client.h"
 
 static void setup(void)
@@ -29,7 +29,7 @@ static hf_lock *open_lock(const char *name)
     return open_with(name, NULL);
 }
 
-/* Expects that the call failed with the code, and that the text contains each of the words. */
+/* Expects that the call failed with the code, and that the text contains each of these texts. */
 #define FAILS(call, code, ...)                                                                     \
     do {                                                                                           \
         static const char *const words_[] = {__VA_ARGS__};                                         \
@@ -128,7 +128,7 @@ START_TEST(an_answer_of_the_agent_is_described)
     trouble_set(client, HF_EACCES, "as if connect() had failed with EACCES");
     agent_start(&agent, true);
     ck_assert_int_eq(REACHED(hf_open(client, "y", NULL, &lock)), 0);
-    /* the cause of the broken connection is forgotten, so it does not explain this refusal */
+    /* the refusal's text must not name the cause of the earlier broken connection */
     atomic_store(&agent.mood, MOOD_REFUSES);
     FAILS(hf_open(client, "z", NULL, &lock), HF_EACCES, "open the lock \"z\"");
 }
@@ -157,12 +157,13 @@ START_TEST(a_full_table_is_named)
         .table = HFI_TABLE_VOTER_VALUES, .room = 1024, .pid = -1, .voter = {"host-b", 6}};
     FAILS(hf_open(client, "a", NULL, &lock), HF_EFULL, "at the voter host-b", "all 1024",
           "profile = standard");
-    for (uint32_t table = 1; table < HFI_TABLE_END; table++) { /* none is forgotten */
+    for (uint32_t table = 1; table < HFI_TABLE_END; table++) { /* checks that each table has a
+                                                                * text */
         agent.full = (struct hfi_full){.table = table, .pid = -1};
         FAILS(hf_open(client, "a", NULL, &lock), HF_EFULL, "no room to open", "; ");
         ck_assert_ptr_null(strstr(hf_error_text(client), "(null)"));
     }
-    agent.full.table = HFI_TABLE_END; /* of a later release */
+    agent.full.table = HFI_TABLE_END; /* a table of a later release */
     FAILS(hf_open(client, "a", NULL, &lock), HF_EFULL, "one of its tables is full");
     agent.full = (struct hfi_full){.table = HFI_TABLE_CLIENTS, .room = 64, .pid = -1};
     atomic_store(&agent.mood, MOOD_FULL);
@@ -175,7 +176,8 @@ START_TEST(a_full_table_is_named)
 }
 END_TEST
 
-/* With the same error, an agent says that it began no break, or that it could not end all holds. */
+/* An agent uses the same error if it began no break and if it could not end all holds. The texts
+ * differ. */
 START_TEST(a_break_that_could_not_end_all_holds_is_described)
 {
     atomic_store(&agent.break_error, HF_EFULL);
@@ -203,7 +205,7 @@ START_TEST(a_failed_acquire_is_described)
     FAILS(hf_release(mine), HF_ENOTHELD, "\"job/a\" holds nothing");
     FAILS(hf_progress(mine), HF_ENOTHELD, "\"job/a\" holds nothing");
     FAILS(hf_downgrade(mine), HF_ENOTHELD, "\"job/a\" holds nothing");
-    for (int i = 0; i < 3; i++) { /* the second release is that of the fast path */
+    for (int i = 0; i < 3; i++) { /* the second round releases by the fast path */
         ck_assert_int_eq(hf_acquire(mine, HF_EXCLUSIVE, 0, &hold), 0);
         ck_assert_int_eq(hf_release(mine), 0);
         FAILS(hf_release(mine), HF_ENOTHELD, "\"job/a\" holds nothing");
@@ -237,7 +239,7 @@ START_TEST(a_lost_hold_is_named_with_the_reason)
 }
 END_TEST
 
-/* The locks that were taken before are released, and that replaces no text. */
+/* The call releases the locks that it has taken, and these releases do not replace the text. */
 START_TEST(acquiring_all_names_the_lock_that_failed)
 {
     hf_lock *locks[] = {open_lock("a"), open_lock("b")};

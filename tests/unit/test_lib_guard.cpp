@@ -93,7 +93,7 @@ START_TEST(failures_are_exceptions)
             HF_EINVAL);
         ck_assert_int_eq(code_of([](holdfast::client &) { holdfast::hold().release(); }, client),
                          HF_ENOTHELD);
-        /* no call of the library failed, so the text is not that of an earlier failure */
+        /* the library was not called, so the text must not be that of an earlier failure */
         ck_assert_str_eq(last_what.c_str(), hf_strerror(HF_ENOTHELD));
         ck_assert_int_eq(code_of(
                              [](holdfast::client &c) {

@@ -7,7 +7,7 @@
 
 #include "../emulation.h"
 #include "../suite_main.h"
-/* libholdfast's own header, to play a clock that is ahead */
+/* libholdfast's own header, for a clock that is ahead */
 #include "client.h"
 
 static void setup(void)
@@ -116,7 +116,7 @@ START_TEST(an_exclusive_start_waits_for_the_last_reader)
 }
 END_TEST
 
-/* A start and a thread wait in the order in which they came, whichever came first. */
+/* Starts and threads that wait are served in the order in which they came. */
 START_TEST(starts_and_threads_are_served_in_order)
 {
     hf_lock *lock = open_lock(client, "a");
@@ -171,9 +171,9 @@ START_TEST(while_a_start_is_pending_the_handle_says_so)
 }
 END_TEST
 
-/* A start on a free lock ends at once: the handle holds, and says so, before the event is read. The
- * event of a hold that the program has ended does not come. _i: the second hold of the handle is
- * none, one without an event, or one with its own event. */
+/* A start on a free lock ends at once: the handle holds, and reports its hold, before the program
+ * has read the event. If the program ends the hold first, the event does not come. _i: the handle
+ * then has no second hold, one without an event, or one with its own event. */
 START_TEST(an_event_is_not_about_a_released_hold)
 {
     hf_lock *lock = open_lock(client, "a");
@@ -193,7 +193,7 @@ START_TEST(an_event_is_not_about_a_released_hold)
 }
 END_TEST
 
-/* A wait of a thread got the lock, and the thread has released it before the event is read. */
+/* A thread's wait got the lock, and the thread released it before the program read the event. */
 START_TEST(an_event_is_not_about_a_wait_that_is_over)
 {
     hf_lock *lock = open_lock(client, "a");
@@ -269,8 +269,8 @@ START_TEST(a_start_is_cancelled)
 }
 END_TEST
 
-/* Whether the turn of the start has come or not, the end of its handle or client leaves the queue,
- * and the next one gets the lock. */
+/* If a handle or client with a start is closed, the start leaves the queue, and the next waiter
+ * gets the lock. The start may have got the lock already, or not. */
 START_TEST(a_closed_handle_has_no_start)
 {
     hf_lock *lock = open_lock(client, "a");
@@ -322,9 +322,10 @@ START_TEST(a_start_goes_on_after_a_session_that_is_over)
 }
 END_TEST
 
-/* The turn of a start has come, but the lease is over. Its steps lead to nothing, so they must not
- * ring: the agent would poke the client, which would make the next steps at once. The start is a
- * reader of a watched lock, or a second start of the client waits behind it. */
+/* A start could take the lock, but the lease is over, so its steps have no effect. They must not
+ * ring for the agent: the agent would poke the client, and the client would make the next step at
+ * once. The start is a reader of a watched lock, or a second start of the client waits behind
+ * it. */
 START_TEST(without_a_lease_a_start_does_not_ring_again_and_again)
 {
     hf_lock *lock = open_lock(client, "a");
@@ -339,7 +340,7 @@ START_TEST(without_a_lease_a_start_does_not_ring_again_and_again)
     }
     atomic_store(&agent.renews, false);
     expect_nothing(50 * MS);
-    ck_assert_int_eq(hf_release(theirs), 0); /* it rings, and the agent pokes */
+    ck_assert_int_eq(hf_release(theirs), 0); /* the release rings, and the agent pokes the client */
     agent_publish(&agent, -1 * S);
     uint32_t before = atomic_load(&agent.rings);
     expect_nothing(300 * MS);
@@ -356,7 +357,7 @@ static int64_t far_ahead(void *arg)
 }
 
 /* A step of the start finds the lease over, and the lease is renewed before the library decides
- * when to make the next step. No process rings any more. */
+ * when to make the next step. No process rings after that. */
 START_TEST(a_start_goes_on_if_the_lease_is_renewed_after_its_step)
 {
     struct hf_event event;
@@ -367,7 +368,7 @@ START_TEST(a_start_goes_on_if_the_lease_is_renewed_after_its_step)
     expect_nothing(20 * MS);
     struct hfi_kernel *kernel = &atomic_load(&lock->binding)->map->kernel;
     struct hfi_kernel real = *kernel;
-    kernel->now_ns = far_ahead; /* the lease seems to be over, but only to the step */
+    kernel->now_ns = far_ahead; /* only the step finds the lease over */
     ck_assert_int_eq(hf_release(theirs), 0);
     expect_nothing(20 * MS);
     *kernel = real;
@@ -378,8 +379,8 @@ START_TEST(a_start_goes_on_if_the_lease_is_renewed_after_its_step)
 }
 END_TEST
 
-/* The program has not read that its first start failed. It gets the event of its second start, and
- * not that of the first. */
+/* The first start failed, and the program has not read that event. It then gets only the event of
+ * its second start. */
 START_TEST(a_grant_follows_a_failure_that_was_not_read)
 {
     hf_lock *lock = open_lock(client, "a");

@@ -89,11 +89,11 @@ START_TEST(why_without_an_agent_is_a_reason)
 }
 END_TEST
 
-/* The hold behind which a lock is closed, in each way in which it can have ended. */
+/* hf_why() on a closed lock describes the last hold, for each way in which it can have ended. */
 START_TEST(why_says_behind_whom_it_is_closed)
 {
     static const struct {
-        int closed; /* as in struct agent */
+        int closed; /* see struct agent */
         const char *text;
     } rows[] = {
         {HF_ENDING_UNKNOWN,
@@ -112,8 +112,8 @@ START_TEST(why_says_behind_whom_it_is_closed)
          "the session of gone, which had it, ended, 1.7 s ago; last known holder "
          "on gone: process 4715 (sleep 3)"},
         {99, "its last holder vanished, or its hold was ended, 1.7 s ago; last holder on gone: "
-             "process 4715 (sleep 3)"},                          /* of a later release */
-        {-2, "its last holder vanished, or its hold was ended"}, /* nothing is known */
+             "process 4715 (sleep 3)"},                          /* an ending of a later release */
+        {-2, "its last holder vanished, or its hold was ended"}, /* the agent knows nothing more */
     };
     struct hf_reason reason = HF_REASON_INIT;
     char text[512];

@@ -114,8 +114,8 @@ static const struct hfi_behind_frame sample_behind = {
     .by_agent = {"host-d", 6},
 };
 
-/* Behind whom a lock is closed comes after its parties. The cursor skips parties that the caller
- * does not read, and `behind` too. */
+/* In a page, the `behind` of a lock follows its parties. The cursor skips parties and a `behind`
+ * that the caller does not read. */
 START_TEST(test_behind)
 {
     struct hfi_lock_frame added = lock_named("a");
@@ -144,7 +144,7 @@ START_TEST(test_behind)
     ck_assert_text_eq(behind.by_agent, "host-d");
     ck_assert(!hfi_listed_behind(&cursor, &behind));
     ck_assert(!hfi_listed_next_party(&cursor, &party));
-    ck_assert(hfi_listed_next_lock(&cursor, &lock)); /* its `behind` is not read */
+    ck_assert(hfi_listed_next_lock(&cursor, &lock)); /* the caller skips `behind` */
     ck_assert(hfi_listed_next_lock(&cursor, &lock));
     ck_assert_uint_eq(lock.waiter_count, 2);
     ck_assert(!hfi_listed_behind(&cursor, &behind));
@@ -152,7 +152,8 @@ START_TEST(test_behind)
 }
 END_TEST
 
-/* An agent that sends no `behind`, and a later one that sends more elements, are understood. */
+/* The reader accepts a page of an earlier agent, which has no `behind`, and of a later one, in
+ * which `behind` has more elements. */
 START_TEST(test_behind_of_other_releases)
 {
     static const char earlier[] = "\x94\x44\x09\xc2\xdc\x00\x01\x98\xa1n\x00\x07\x08\xa0\x00"
@@ -182,7 +183,7 @@ START_TEST(test_behind_of_other_releases)
 }
 END_TEST
 
-/* The first lock of a page fits with its `behind`, too: parties are left out instead. */
+/* The first lock of a page always has room for its `behind`. If necessary, parties are left out. */
 START_TEST(test_behind_always_fits)
 {
     struct hfi_lock_frame added = lock_named("n");

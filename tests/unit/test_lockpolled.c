@@ -1,9 +1,9 @@
 /*
- * Polled waiters: no thread sleeps for them, so a process that gives such a waiter its turn must
- * ring, and the agent must find the waiter. The lock word's code is built as for the simulator
- * (tests/sim/shim.h): it calls sim_point() before each atomic operation. The first test lets the
- * other process act before each operation of the waiter. The second test kills the other process
- * before each of its operations. Then the agent heals the lock, as after any death.
+ * Polled waiters: no thread sleeps for them, so a process that lets such a waiter go on must ring
+ * for the agent, and the agent must find the waiter. The lock word's code is built as for the
+ * simulator (tests/sim/shim.h): it calls sim_point() before each atomic operation. The first test
+ * lets the other process act before each operation of the waiter. The second test kills the other
+ * process before each of its operations. Then the agent repairs the lock, as after any death.
  */
 #include <check.h>
 #include <setjmp.h>
@@ -23,11 +23,11 @@ static int at;     /* before the operation with this number, something happens *
 static bool dies;  /* the process dies there; else the other process acts */
 static jmp_buf death;
 
-/* One way in which a waiter gets its turn. */
+/* One way in which a waiter may go on. */
 struct turn {
     const char *name;
     void (*prepare)(void);
-    void (*give)(void); /* by the other process */
+    void (*give)(void); /* what the other process does */
     bool shared;        /* the waiter waits for a shared hold */
 };
 static const struct turn *turn;
@@ -109,7 +109,7 @@ static void other_takes(void)
 }
 
 /* A reader with a later ticket was let in before the waiter joined the queue. So the waiter's
- * ticket is admitted already, and the release that lets it in raises `admit` for nobody. */
+ * ticket is admitted already, and the release that lets the waiter go on need not raise `admit`. */
 static void other_takes_after_a_reader(void)
 {
     other_takes();
@@ -151,8 +151,8 @@ static enum hfi_outcome wait(void)
                         : hfi_wait_exclusive(&waiter, &request, &patience, &place, &held);
 }
 
-/* The waiter has the lock, or the agent is rung for and finds the waiter, whose next step then has
- * the lock. */
+/* Checks that the waiter has the lock. Otherwise somebody must have rung, the agent must find the
+ * waiter, and the waiter's next step must take the lock. */
 static void check_turn(enum hfi_outcome outcome, bool rung)
 {
     if (outcome != HFI_HELD) {
@@ -179,7 +179,7 @@ START_TEST(whoever_gives_a_polled_waiter_its_turn_rings)
         enum hfi_outcome outcome = wait();
         bool acted = points < 0;
         points = -1;
-        if (!acted) { /* the waiter's step was over first */
+        if (!acted) { /* the waiter's step ended first */
             ck_assert_int_eq(outcome, HFI_POLLED);
 
             region.dirty[0] = 0;
@@ -195,7 +195,7 @@ START_TEST(whoever_gives_a_polled_waiter_its_turn_rings)
 }
 END_TEST
 
-/* The agent heals the lock after the death of a process. */
+/* The agent repairs the lock after the death of a process. */
 static void agent_heals(void)
 {
     hfi_bury_waiter(&agent, OTHER_SEAT);
@@ -224,7 +224,7 @@ START_TEST(after_a_death_the_agent_finds_the_polled_waiter)
         }
         points = -1;
         agent_heals();
-        check_turn(HFI_POLLED, true); /* heal_lock() looks for polled waiters without a ring */
+        check_turn(HFI_POLLED, true); /* heal_lock() finds polled waiters even without a ring */
         free(memory);
         if (!died) {
             return;
@@ -234,9 +234,9 @@ START_TEST(after_a_death_the_agent_finds_the_polled_waiter)
 }
 END_TEST
 
-/* The agent ends the waiter's hold, because its limit is over or an administrator breaks it, before
- * its program has read the event. The waiter has lost its place, whatever the program does at that
- * moment, and the lock goes on to the next one. */
+/* The agent ends the waiter's hold before its program has read the event. (The hold's limit is
+ * over, or an administrator breaks it.) Whatever the program does meanwhile, the waiter has lost
+ * its place, and the lock goes to the next waiter. */
 static void agent_ends_the_hold(void)
 {
     if (hfi_word_holder(region.words[0].word) == WAITER) {
@@ -271,7 +271,7 @@ START_TEST(a_hold_that_is_ended_unread_ends_with_its_place)
         if (outcome == HFI_HELD) {
             hfi_remaining_ns(&region, &request, WAITER, &held, second_ns, &gone);
         }
-        /* either the hold has ended and the word is free, or a later hold of the waiter counts */
+        /* either the hold has ended and the word is free, or the waiter has a later hold */
         ck_assert_msg(gone == (hfi_word_holder(region.words[0].word) != WAITER),
                       "evicted before operation %d", at);
         ck_assert_msg(outcome == HFI_HELD || outcome == HFI_GONE, "operation %d: outcome %d", at,
@@ -291,8 +291,8 @@ static void waiter_comes_again(void)
     ck_assert_int_eq(wait(), HFI_POLLED);
 }
 
-/* The agent is about to end a hold that its process has not noticed. Whenever the process notices
- * it meanwhile and waits again, it keeps its new place. */
+/* The agent is about to end a hold that its process has not noticed. If the process notices and
+ * ends the hold meanwhile, and waits again, it keeps its new place. */
 START_TEST(the_next_place_is_not_taken_away)
 {
     static const struct turn coming = {"the next wait", NULL, waiter_comes_again, false};
@@ -324,8 +324,8 @@ END_TEST
 
 static uint64_t passing; /* the token of the word that is about to be passed on; 0: none */
 
-/* The agent begins to end the hold. The process that handed the lock over finds the place LEFT,
- * passes the lock on, and stands still before its last swap (rule 5). */
+/* The agent begins to end the hold. The process that handed the lock over finds the place marked
+ * LEFT. It passes the lock on, and stops before its last swap (rule 5). */
 static void another_begins_to_pass_on(void)
 {
     _Atomic uint64_t *cell = hfi_seat_wait(&region, SEAT);
@@ -338,8 +338,8 @@ static void another_begins_to_pass_on(void)
     }
 }
 
-/* That process then swaps the word. The waiter must not have taken that word for its hold: it would
- * end without a lock-delay while the program works. */
+/* That process then swaps the word. The waiter must not have treated that word as its own hold:
+ * this hold would end without a lock-delay while the program works. */
 START_TEST(a_hold_that_is_being_passed_on_is_not_the_waiters)
 {
     static const struct turn ending = {"an eviction", NULL, another_begins_to_pass_on, false};

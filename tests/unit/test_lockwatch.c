@@ -1,10 +1,10 @@
 /*
- * Every change of a watched word rings for the agent, whenever the agent sets the bit "watched".
- * The lock word's code is built as for the simulator (tests/sim/shim.h): it calls sim_point()
- * before each atomic operation. Each test repeats one change, and in each repetition the agent sets
- * the bit before a different operation. If it sets the bit before the change is made, the process
- * that makes the change must ring afterwards. If it sets the bit later, a client that begins to
- * watch finds the lock changed already, and no ring is necessary.
+ * Every change of a watched word rings for the agent, at whatever moment the agent sets the bit
+ * "watched". The lock word's code is built as for the simulator (tests/sim/shim.h): it calls
+ * sim_point() before each atomic operation. Each test repeats one change, and in each repetition
+ * the agent sets the bit before a different operation. If it sets the bit before the change is
+ * made, the process that makes the change must ring afterwards. If it sets the bit later, a client
+ * that begins to watch finds the lock changed already, and no ring is necessary.
  */
 #include <check.h>
 #include <stdlib.h>
@@ -112,7 +112,8 @@ static void nothing(void)
 {
 }
 
-/* A try fails if the agent sets the bit between its look and its swap, so it is repeated. */
+/* A try fails if the agent sets the bit between the try's read and its swap. So the actor repeats
+ * it. */
 static void actor_takes(void)
 {
     enum hfi_outcome outcome = hfi_try_exclusive(&actor, &request, &held);
@@ -148,14 +149,16 @@ static void actor_takes_and_another_waits(void)
     join(WAITER_SEAT);
 }
 
-/* The bit stands for no waiter, so the release clears the bit before it frees the word. */
+/* The bit HFI_W_WAITERS is set, but no process waits. So the release clears the bit before it frees
+ * the word. */
 static void actor_takes_and_the_waiter_has_left(void)
 {
     actor_takes();
     region.words[0].word |= HFI_W_WAITERS;
 }
 
-/* Two wait for a free word: the actor, which leaves, has to hand the word to the other one. */
+/* Two processes wait for a free word. The actor leaves, and has to hand the word to the other
+ * process. */
 static void both_wait(void)
 {
     join(SEAT);

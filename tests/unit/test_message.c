@@ -347,7 +347,7 @@ static struct message membered(void)
 START_TEST(fields_about_the_voters)
 {
     BAD(change_prepare, as.change.ballot, 1);
-    BAD(change_prepare, as.change.number, 4); /* not the next number after the header's */
+    BAD(change_prepare, as.change.number, 4); /* must follow the header's number */
     BAD(change_prepare, as.change.number, 6);
     BAD(change_prepare, number, 0);
     BAD(change_prepare, as.change.voters.number, 6);
@@ -360,19 +360,20 @@ START_TEST(fields_about_the_voters)
     BAD(change_accept, as.change.voters.count, 0);
     BAD(change_accept, as.change.voters.count, MESSAGE_VOTERS_MAX + 1);
     BAD(change_accept, as.change.voters.act, 0);
-    BAD(change_accept, as.change.voters.act, MESSAGE_MEMBER_REMOVE); /* a voter of the record */
+    BAD(change_accept, as.change.voters.act, MESSAGE_MEMBER_REMOVE); /* it is a voter of the
+                                                                      * record */
     BAD(change_accept, as.change.voters.act, MESSAGE_MEMBER_END);
     BAD(change_accept, as.change.voters.changed.length, 0);
     BAD(change_accept, as.change.voters.changed.text[0], 'x'); /* no voter of the record */
     BAD(change_accepted, as.change.higher, 5);
-    BAD(told, as.told.voters.act, MESSAGE_MEMBER_ADD); /* number 1 follows no other */
+    BAD(told, as.told.voters.act, MESSAGE_MEMBER_ADD); /* no act leads to number 1 */
     BAD(told, as.told.voters.number, 0);
     BAD(told, as.told.voters.of[0].name.text[0], 'b'); /* a name twice */
     BAD(told, as.told.voters.of[0].name.text[0], 'c'); /* not ascending */
     BAD(told, as.told.voters.of[0].name.length, 0);
     BAD(told, as.told.voters.of[1].ballot_id, 1); /* a number twice */
     BAD(told, as.told.voters.of[1].ballot_id, 0);
-    BAD(told, as.told.voters.next_ballot_id, 2); /* a number that is still to be given */
+    BAD(told, as.told.voters.next_ballot_id, 2); /* a number that a voter has already */
     BAD(told, as.told.voters.of[1].address[MESSAGE_ADDRESS_MAX - 1], 'x');
     BAD(learned, as.learned.copied, 5);
     BAD(member, as.member.act, 0);
@@ -388,8 +389,8 @@ START_TEST(fields_about_the_voters)
 }
 END_TEST
 
-/* The record of number 1 is the same whatever the order in a configuration, and whatever the
- * addresses. In a later record everything but `complete` counts. */
+/* The digest of number 1 does not depend on the addresses, or on the order in a configuration. The
+ * digest of a later record depends on everything except `complete`. */
 START_TEST(digests_of_records)
 {
     struct message_agent names[3] = {

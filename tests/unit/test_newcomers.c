@@ -1,4 +1,5 @@
-/* With which store a newcomer votes, and when. test_voters.c has the other tests of changes. */
+/* The tests check when a newcomer votes, and with which store. test_voters.c has the other tests of
+ * changes. */
 #include <check.h>
 #include <string.h>
 
@@ -24,7 +25,8 @@ static void teardown(void)
     rig_destroy(rig);
 }
 
-/* An operator on the host of node 0 asks that node to add the newcomer. Returns the stage. */
+/* An operator on the host of node 0 asks that node to add the newcomer. Returns the stage of the
+ * change. */
 static uint8_t ask_for_it(void)
 {
     struct message member = rig_message(rig, 0, MESSAGE_MEMBER);
@@ -39,7 +41,7 @@ static uint8_t ask_for_it(void)
     return rig->nodes[0].got[MESSAGE_MEMBERED].as.membered.stage;
 }
 
-/* Nothing is proposed before the newcomer has copied what the voters have. */
+/* No record is proposed before the newcomer has copied the voters' state. */
 START_TEST(a_newcomer_that_has_not_copied_is_not_added)
 {
     rig->no_listings = true;
@@ -58,14 +60,14 @@ START_TEST(a_newcomer_that_has_not_copied_is_not_added)
 }
 END_TEST
 
-/* The record that adds this agent names another store than the agent has. With this one it does not
+/* The record that adds this agent names another store. With its own store the agent does not
  * vote. */
 START_TEST(another_store_than_the_one_that_was_added_does_not_vote)
 {
     struct message told = rig_message(rig, NEWCOMER, MESSAGE_VOTERS);
     told.from = rig_name(0);
     told.as.told.voters = rig_next(rig, 0, MESSAGE_MEMBER_ADD, NEWCOMER);
-    /* the newcomer is the last one in the order of names */
+    /* the newcomer has the last index */
     told.as.told.voters.of[told.as.told.voters.count - 1].store_id[0] += _i == 0;
     rig_give(rig, NEWCOMER, &told);
     ck_assert_uint_eq(rig_number(rig, NEWCOMER), 2);

@@ -1,4 +1,4 @@
-/* The status page, and what it is made of: the census, the history, the writer of HTML. */
+/* The status page and its parts: the census, the history, and the writer of HTML. */
 #include <check.h>
 #include <ctype.h>
 #include <stdio.h>
@@ -175,7 +175,7 @@ START_TEST(locks_are_shown_as_far_as_the_configuration_allows)
 }
 END_TEST
 
-/* An agent without a majority does not know what other hosts hold, and does not claim to. */
+/* An agent without a majority does not know which locks other hosts hold. Its page says so. */
 START_TEST(an_agent_that_may_be_cut_off_does_not_call_locks_free)
 {
     sample_page(PAGE_SAMPLE_WELL);
@@ -208,7 +208,7 @@ static void add_part(struct host_overview *lock, const char *agent, uint32_t hol
     lock->waiters += waiters;
 }
 
-/* The page lists few hosts of a lock, and says so if there are more. */
+/* The page lists only a few hosts of a lock. If there are more, it mentions them. */
 START_TEST(more_hosts_of_a_lock_are_not_kept_secret)
 {
     static struct host_overview lock;
@@ -337,7 +337,7 @@ START_TEST(a_full_buffer_takes_nothing_more)
     ck_assert(html.full);
     ck_assert_str_eq(small, "0123456789&lt;");
     ck_assert_uint_eq(html.used, 14);
-    html_add(&html, "x"); /* there is room for it, but it belongs behind what was left out */
+    html_add(&html, "x"); /* this would fit, but an earlier part was left out */
     ck_assert_str_eq(small, "0123456789&lt;");
 }
 END_TEST
@@ -408,7 +408,8 @@ START_TEST(a_census_keeps_what_matters_most)
 }
 END_TEST
 
-/* A process that may speak as any agent can invent names. The table of hosts stays half empty. */
+/* A process with the right to speak as any agent can invent names. The table of hosts must stay
+ * half empty. */
 START_TEST(a_census_of_too_many_hosts_ends)
 {
     page_sample_fill(PAGE_SAMPLE_EMPTY, &sample);

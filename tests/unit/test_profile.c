@@ -1,5 +1,5 @@
-/* The profiles: what the tables of the profile small take when they are full. The sizes are those
- * of this build's machine, so the test is exact where the resident memory cannot be measured. */
+/* The test adds up the memory of the full tables of the profile small. The sizes are those of this
+ * build, so the test is exact even where resident memory cannot be measured. */
 #include <check.h>
 #include <stdio.h>
 

@@ -1,4 +1,4 @@
-/* The only voter of a cell that was recovered: it waits, and then every session of before is
+/* The only voter of a recovered cell waits. After that, every session from before the recovery is
  * over. */
 #include <check.h>
 #include <string.h>
@@ -67,8 +67,8 @@ static bool renewed(const char *agent, uint32_t number)
     return cell->sent[MESSAGE_RENEW_ACK] > before;
 }
 
-/* Sends a request of another agent, which goes by the record of that number. Returns whether it has
- * got a grant. */
+/* Sends a request of another agent, whose record has that number. Returns whether the agent got a
+ * grant. */
 static bool granted(const char *agent, const char *name, uint32_t number)
 {
     struct message message;
@@ -117,7 +117,7 @@ START_TEST(restart_within_the_wait_counts_anew)
     ck_assert(!votes());
     cell_run(cell, 2 * CELL_MS);
     ck_assert(votes());
-    cell_kill(cell, 0); /* after the wait a start waits for nothing */
+    cell_kill(cell, 0); /* a start after the wait does not wait again */
     cell_start(cell, 0);
     ck_assert(votes());
 }

@@ -1,5 +1,5 @@
-/* A recovered cell and the voters of before: they follow it when they hear of it, and their votes
- * do not count any more. */
+/* A recovered cell and the old voters. They follow the new cell when they learn of it, and their
+ * votes do not count any more. */
 #include <check.h>
 #include <string.h>
 
@@ -25,7 +25,7 @@ static void teardown(void)
     rig_destroy(rig);
 }
 
-/* Does to a node's disk what a recovery with its store does, and starts its core. */
+/* Changes a node's disk as a recovery with this store would, and starts its core. */
 static void recover(uint32_t node, uint32_t recoveries)
 {
     struct rig_disk *disk = &rig->nodes[node].disk;
@@ -78,7 +78,7 @@ START_TEST(old_voters_follow_the_recovered_cell)
     recover(2, 1);
     rig_run(rig, 1000);
     expect(2, MESSAGE_STATUS_LISTED, 1);
-    rig_start(rig, 0); /* with the store that it had */
+    rig_start(rig, 0); /* with its old store */
     rig_run(rig, 2000);
     expect(0, MESSAGE_STATUS_RETIRED, 1);
     ck_assert(!rig->nodes[0].go_by.votes);
@@ -90,7 +90,7 @@ START_TEST(old_voters_follow_the_recovered_cell)
     expect(1, MESSAGE_STATUS_RETIRED, 1);
     ck_assert_uint_eq(coordinated(2), MESSAGE_PARTITIONS);
     ck_assert_uint_eq(coordinated(0) + coordinated(1), 0);
-    /* for ever: also after another start */
+    /* even after a restart */
     rig_kill(rig, 0);
     rig_start(rig, 0);
     rig_run(rig, 2000);
@@ -98,8 +98,8 @@ START_TEST(old_voters_follow_the_recovered_cell)
 }
 END_TEST
 
-/* Two old voters that hear only each other are a majority of the old cell: no program can know
- * better. They follow as soon as they hear of the recovery. */
+/* Two old voters that reach only each other are a majority of the old cell, and cannot know of the
+ * recovery. They follow as soon as they learn of it. */
 START_TEST(an_old_majority_follows_when_it_hears_of_the_recovery)
 {
     rig_kill(rig, 0);
@@ -151,8 +151,8 @@ static bool answered_under(uint32_t node)
     return kinds[MESSAGE_REFUSED] + kinds[MESSAGE_GRANT] > before;
 }
 
-/* What a host asks for that goes by a record of before is not even looked at: its session is over,
- * and it does not know that yet. */
+/* A voter ignores the requests of a host with an old record. The host's session is over, but the
+ * host does not know that yet. */
 START_TEST(requests_of_before_are_dropped)
 {
     rig_kill(rig, 1);
@@ -165,8 +165,8 @@ START_TEST(requests_of_before_are_dropped)
 }
 END_TEST
 
-/* An operator recovers a cell twice, with two stores. The two cells have one number, but the
- * digests of their records differ. */
+/* An operator recovers a cell twice, with two stores. The records of the two cells have the same
+ * number, but different digests. */
 START_TEST(two_recovered_cells_do_not_mix)
 {
     rig_kill(rig, 0);
@@ -186,7 +186,7 @@ START_TEST(two_recovered_cells_do_not_mix)
 }
 END_TEST
 
-/* The newer of two recoveries counts. */
+/* If a cell was recovered twice, the later recovery counts. */
 START_TEST(a_later_recovery_supersedes_an_earlier_one)
 {
     rig_kill(rig, 0);
@@ -199,10 +199,11 @@ START_TEST(a_later_recovery_supersedes_an_earlier_one)
     told.from = rig_name(1);
     struct message_voters *voters = &told.as.told.voters;
     voters->recoveries = 7;
-    voters->number = message_voters_first(7) + (1 << 16) + 1; /* further than changes lead */
+    voters->number = message_voters_first(7) + (1 << 16) + 1; /* no series of changes leads to
+                                                               * such a number */
     rig_give(rig, 2, &told);
     expect(2, MESSAGE_STATUS_VOTING, 0);
-    voters->number = message_voters_first(7) - 1; /* not of its generation */
+    voters->number = message_voters_first(7) - 1; /* a number of another generation */
     rig_give(rig, 2, &told);
     expect(2, MESSAGE_STATUS_VOTING, 0);
     voters->recoveries = MESSAGE_RECOVERIES_LIMIT;
@@ -216,8 +217,8 @@ START_TEST(a_later_recovery_supersedes_an_earlier_one)
 }
 END_TEST
 
-/* Other voters know of the cell's first change, which drew its id. The store of the recovery does
- * not. They follow the recovered cell all the same. */
+/* The first change of a cell draws the cell's id. The other voters know of that change, but the
+ * store of the recovery does not. They still follow the recovered cell. */
 START_TEST(a_store_of_before_the_first_change_is_followed)
 {
     struct message told = rig_message(rig, 1, MESSAGE_VOTERS);
@@ -244,8 +245,8 @@ START_TEST(a_store_of_before_the_first_change_is_followed)
 }
 END_TEST
 
-/* An agent that learned before the recovery knows the survivor's old store. It forgets that, and
- * becomes a voter of the recovered cell. */
+/* An agent was a learner before the recovery, so it knows the survivor's old store. It forgets that
+ * store, and can become a voter of the recovered cell. */
 START_TEST(a_learner_of_before_joins_the_recovered_cell)
 {
     rig_start(rig, 3);

@@ -20,7 +20,7 @@ static struct actions actions;
 static int64_t now;
 
 static bool asks_epoch;
-/* the record of voters in the header of the answers that the test plays; NULL: an older version */
+/* the record of voters in the header of the test's answers; NULL: an older version */
 static const struct message_voters *answering;
 
 static void start(uint32_t voters, bool adopted)
@@ -381,9 +381,8 @@ START_TEST(an_epoch_that_nobody_knows_begins_when_a_majority_said_so)
 }
 END_TEST
 
-/* A host must not trust a lease that it measures by a clock whose rate is outside of max_drift. */
-/* One voter of three knows the epoch from another store, and another one extends it. Both answer,
- * and there is no lease. After a ttl the agent gives the epoch up. It does not do so while only a
+/* Of three voters, one knows the epoch from another store, and another one extends it. Both answer,
+ * but the agent gets no lease. After a ttl it gives the epoch up. It does not do so while only a
  * minority answers, because the agent of the other store may have a majority. */
 START_TEST(an_epoch_that_gets_no_lease_is_given_up)
 {
@@ -405,8 +404,8 @@ START_TEST(an_epoch_that_gets_no_lease_is_given_up)
 }
 END_TEST
 
-/* The voters were away for long. Their first answers extend nothing, and the agent does not give
- * its epoch up for that. */
+/* For a long time no voter answered. Then their first answers extend nothing. That alone does not
+ * make the agent give its epoch up. */
 START_TEST(an_epoch_outlasts_the_absence_of_the_voters)
 {
     start(3, false);
@@ -424,6 +423,7 @@ START_TEST(an_epoch_outlasts_the_absence_of_the_voters)
 }
 END_TEST
 
+/* A host must not trust a lease that it measures by a clock whose rate is outside of max_drift. */
 START_TEST(a_clock_that_is_astray_ends_the_lease)
 {
     start(1, false);
@@ -474,7 +474,7 @@ static struct message_voters record_of(uint32_t number, const char *letters)
     return record;
 }
 
-/* The answer of the voter with that letter. */
+/* Gives the renewal the answer of the voter with that letter. */
 static void ack_of(char letter, uint64_t id)
 {
     ack((uint32_t)(letter - '0'), id, true);
@@ -487,8 +487,8 @@ static void go_by(const struct message_voters *record)
     renewal_set_voters(renewal, record, now, &actions);
 }
 
-/* The recovered voter knows no hold from before the recovery. So no renewal may extend the session
- * on which such a hold rests. */
+/* The recovered voter knows no hold from before the recovery. So no renewal may extend a session
+ * that had such a hold. */
 START_TEST(a_recovery_of_the_cell_ends_the_session)
 {
     const struct message_voters next = record_of(MESSAGE_NUMBERS - 1, "0");
@@ -502,12 +502,13 @@ START_TEST(a_recovery_of_the_cell_ends_the_session)
     ck_assert_int_eq(renewal_state(renewal, now), RENEWAL_SAFE);
     go_by(&recovered);
     ck_assert_int_eq(renewal_state(renewal, now), RENEWAL_LOST);
-    ck_assert_int_eq(renewal_deadline_ns(renewal), now); /* it would have lasted longer */
-    ck_assert_uint_eq(actions.count, 0);                 /* it is renewed no more */
+    ck_assert_int_eq(renewal_deadline_ns(renewal), now); /* otherwise it would have lasted longer */
+    ck_assert_uint_eq(actions.count, 0);                 /* and it is not renewed again */
 }
 END_TEST
 
-/* 3 -> 4 -> 3: the fourth voter sorts first, so every index moves. */
+/* There are three voters, then four, then three. The fourth voter sorts first, so every index
+ * moves. */
 START_TEST(a_lease_outlives_a_change_of_the_voters)
 {
     const struct message_voters four = record_of(2, "-012");
@@ -544,7 +545,7 @@ START_TEST(a_lease_outlives_a_change_of_the_voters)
     ck_assert_uint_eq(actions.count, 3);
     ck_assert_int_eq(renewal_deadline_ns(renewal), second_ns + LEASE);
     uint64_t third = sent(2);
-    ack_of('0', third); /* the removed voter counts no more */
+    ack_of('0', third); /* the removed voter does not count any more */
     ack_of('2', third);
     ck_assert_int_eq(renewal_deadline_ns(renewal), second_ns + LEASE);
     ack_of('-', third);
@@ -565,20 +566,20 @@ START_TEST(answers_of_different_numbers_are_not_counted_together)
     ck_assert_int_eq(renewal_deadline_ns(renewal), 0);
     now += 10 * MS;
     go_by(&two);
-    ack_of('1', first); /* the answer of 0 was given under number 1 */
+    ack_of('1', first); /* voter 0 gave its answer under number 1 */
     ack_of('2', first);
     ck_assert_int_eq(renewal_deadline_ns(renewal), 0);
     answering = &one; /* late answers under number 1 */
     ack_of('0', first);
     ack_of('3', first);
-    answering = &rival; /* and under another record of number 2 */
+    answering = &rival; /* answers under another record of number 2 */
     ack_of('0', first);
     ack_of('3', first);
-    answering = NULL; /* and of voters that speak an older version */
+    answering = NULL; /* answers of voters that speak an older version */
     ack_of('0', first);
     ack_of('3', first);
     ck_assert_int_eq(renewal_deadline_ns(renewal), 0);
-    answering = &two; /* but a renewal from before may be answered under number 2 */
+    answering = &two; /* an earlier renewal may still be answered under number 2 */
     ack_of('0', first);
     ck_assert_int_eq(renewal_deadline_ns(renewal), first_ns + LEASE);
 }
@@ -602,7 +603,7 @@ START_TEST(marks_of_different_numbers_are_not_counted_together)
 }
 END_TEST
 
-/* A majority of the new number has to say which epochs this agent had. */
+/* A majority of the new number has to report which epochs this agent had. */
 START_TEST(an_epoch_is_asked_for_anew_under_another_number)
 {
     const struct message_voters two = record_of(2, "01234");

@@ -276,9 +276,9 @@ START_TEST(two_agents_of_one_name_do_not_share_a_session)
 }
 END_TEST
 
-/* The first of the two is gone, and nobody waits for its locks. Once its session has lapsed, the
- * voter answers the second one, extends nothing for it, and ends the session for it. The second one
- * would get no session for ever otherwise. */
+/* Two agents have the same name. The first one is gone, and nobody waits for its locks. Once its
+ * session has lapsed, the voter answers the second agent without extending its session, and ends
+ * the first one's session. Otherwise the second agent would never get a session. */
 START_TEST(the_second_agent_of_a_name_gets_a_session_after_the_first)
 {
     struct cell *cell = start();

@@ -57,7 +57,8 @@ static bool other_served;
 static bool all_users;      /* if set, the counters in this file include all users */
 static uint32_t of_patient; /* packets of the patient client that were served */
 static bool answers;        /* the server answers packets, and nobody reads the answers */
-static int lent = -1;       /* a packet is answered by LENT packets, the last one with it */
+static int lent = -1;       /* the answer to a packet is LENT packets; the last one lends the
+                             * descriptor */
 static bool mute;           /* the first packet is no HELLO */
 static uint32_t closed;
 static bool dear; /* a hang-up costs as much as a packet, and is counted in in_turn */
@@ -293,8 +294,8 @@ static int receive_descriptor(int from, uint32_t *got)
     return fd;
 }
 
-/* A packet that has to wait keeps a descriptor of its own: the caller closes the one that it lent,
- * and another file may get its number. */
+/* A packet that has to wait keeps a duplicate of the descriptor. The caller closes its own
+ * descriptor, and another file may get that number. */
 START_TEST(a_lent_descriptor_waits_with_its_packet)
 {
     int ends[2];
@@ -322,7 +323,7 @@ START_TEST(a_lent_descriptor_waits_with_its_packet)
     }
     ck_assert(received);
     ck_assert_uint_eq(count_descriptors(), before + 1); /* the server's end of the connection */
-    /* the same with a client that goes without reading */
+    /* the same with a client that leaves without reading */
     ck_assert_int_eq(send(client, "x", 1, 0), 1);
     accept_all();
     close(client);

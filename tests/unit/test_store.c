@@ -587,7 +587,7 @@ END_TEST
 
 /* When an undo puts a store back, it adds to the store's seen commits the last commit that this
  * store had before. Otherwise an old copy could look as new as the commit that other voters have
- * seen (core/quorum/members.c). */
+ * seen (core/quorum/members_stores.c). */
 START_TEST(what_the_store_had_is_kept_when_a_start_over_is_taken_back)
 {
     char kept[STORE_KEPT_MAX];

@@ -1,4 +1,5 @@
-/* Backups of the store, and what a recovery of the cell makes of a store or a backup. */
+/* Backups of the store, and the store that a recovery of the cell makes from a store or a
+ * backup. */
 #include <check.h>
 #include <dirent.h>
 #include <fcntl.h>
@@ -71,7 +72,7 @@ static void put_mark(struct store *store, const char *agent, uint32_t epoch)
     put(store, &action);
 }
 
-/* Fills a store with many locks, of which some are held, and with the rest that a voter keeps. */
+/* Fills a store with many locks, of which some are held, and with the other rows of a voter. */
 static struct store *used_store(uint32_t registers)
 {
     struct store *store = open_store();
@@ -261,7 +262,7 @@ static uint32_t marked(const struct found *found, const char *agent)
     return 0;
 }
 
-/* Recovers the cell with the store at `path`, and checks what it begins with. */
+/* Recovers the cell with the store at `path`, and checks the new cell's first state. */
 static void recover(void)
 {
     struct store_recovery recovery = {.generation = 3, .round = 1000, .wait_ms = 68000};
@@ -303,8 +304,8 @@ static void recover(void)
     ck_assert_uint_eq(found.checkpoints, MESSAGE_PARTITIONS);
     ck_assert_uint_eq(found.checkpoint.order.ballot, 1000 << 16 | 1);
     ck_assert_uint_eq(found.checkpoint.floor, 3 * MESSAGE_TOKEN_GENERATION);
-    ck_assert_uint_eq(marked(&found, "host-a"), 5); /* its own session */
-    ck_assert_uint_eq(marked(&found, "host-b"), 4); /* of its grants */
+    ck_assert_uint_eq(marked(&found, "host-a"), 5); /* the epoch of its own session */
+    ck_assert_uint_eq(marked(&found, "host-b"), 4); /* the epoch of its grants */
     ck_assert_uint_eq(marked(&found, "host-c"), 8);
     ck_assert(store_voters(store, &read, &known) && known);
     ck_assert(memcmp(read.of[0].store_id, meta.store_id, sizeof(meta.store_id)) == 0);
@@ -343,8 +344,8 @@ START_TEST(survey_says_what_a_recovery_needs)
     struct store_survey survey;
     struct store *store = used_store(10);
     ck_assert(store_begin(store));
-    /* the tokens of this name are used up: it has the first token of the generation behind its own
-     */
+    /* This name has used up the tokens of its generation, so it has the first token of the next
+     * one. */
     put_register(store, "used-up", NULL, 0, 5 * MESSAGE_TOKEN_GENERATION);
     commit(store);
     ck_assert(store_survey(store, &meta, &survey));
@@ -352,7 +353,8 @@ START_TEST(survey_says_what_a_recovery_needs)
     ck_assert_uint_eq(survey.registers, 11);
     ck_assert_uint_eq(survey.held, 5);
     ck_assert_uint_eq(survey.generation, 4);
-    ck_assert_uint_eq(survey.round, 5); /* of a ballot: above the store's own round 0 of `meta` */
+    ck_assert_uint_eq(survey.round, 5); /* the round of a ballot, which is above the store's own
+                                         * round 0 in `meta` */
     ck_assert_uint_eq(survey.seen_count, 1);
     ck_assert_uint_eq(survey.seen[0].commit, 77);
     ck_assert(store_begin(store));

@@ -1,5 +1,5 @@
-/* The record of voters in the store, and the register of the next one: what was put is there after
- * a restart, and a text that no agent writes is refused. */
+/* The record of voters in the store, and the register of the next one: both survive a restart, and
+ * the store refuses a text that no agent writes. */
 #include <check.h>
 #include <sqlite3.h>
 #include <stdio.h>
@@ -210,7 +210,8 @@ START_TEST(a_text_that_nobody_writes_is_refused)
 }
 END_TEST
 
-/* A voter that starts over goes on by the record of its old store, and accepted nothing. */
+/* A voter that starts over keeps the record of its old store, but none of its promises and
+ * accepts. */
 START_TEST(a_store_that_starts_over_keeps_the_record)
 {
     const struct message_voters record = record_of(2, 4);
@@ -230,7 +231,7 @@ START_TEST(a_store_that_starts_over_keeps_the_record)
     ck_assert(store_change_of_voters(store, &found, &is_found));
     ck_assert(!is_found);
     store_close(store);
-    /* a record that cannot be read is no reason not to start over: the other voters know it */
+    /* an unreadable record does not prevent a start-over, because the other voters know it */
     set_text("voters", "number=2");
     ck_assert_msg(store_start_over(path, &identity, kept, error), "%s", error);
     store = open_store();
@@ -239,7 +240,7 @@ START_TEST(a_store_that_starts_over_keeps_the_record)
 }
 END_TEST
 
-/* A removed voter's store is like that of an observer: it has nothing that it voted. */
+/* After its removal, a voter's store is like that of an observer: it has no votes. */
 START_TEST(a_retired_store_is_an_empty_one)
 {
     const struct message_voters record = record_of(3, 4);

@@ -1,4 +1,5 @@
-/* From one record of voters to the next: what is kept by index follows the names. */
+/* When one record of voters follows another, entries that are kept by index move with the voters'
+ * names. */
 #include <check.h>
 #include <string.h>
 
@@ -50,7 +51,7 @@ START_TEST(a_removed_voter_leaves_nothing)
     change("abcd", "acd");
     ck_assert_uint_eq(succession.to[1], SUCCESSION_NONE);
     ck_assert_uint_eq(succession.to[3], 2);
-    /* a set may name voters that there are not: all bits are set before the first event */
+    /* a set may have bits of indexes without a voter: before the first event all bits are set */
     ck_assert_uint_eq(succession_mask(&succession, UINT32_MAX, false), 7);
     ck_assert_uint_eq(succession_mask(&succession, 2, true), 0);
     succession_move(&succession, array, 1, room);

@@ -112,8 +112,8 @@ START_TEST(a_try_is_refused_when_the_owner_says_in_use)
 }
 END_TEST
 
-/* Checks that the node's latest REFUSED says behind which host the lock is closed. id: 0 if the
- * message refuses nothing. Returns for how long. */
+/* Checks that the node's latest REFUSED names the host behind which the lock is closed. id: 0 if
+ * the message refuses nothing. Returns how long the lock stays closed. */
 static uint32_t told_closed(uint32_t node, uint64_t id, uint32_t count)
 {
     const struct message *message = cell_got(cell, node, MESSAGE_REFUSED);
@@ -130,8 +130,8 @@ static uint32_t told_closed(uint32_t node, uint64_t id, uint32_t count)
     return refused->closed_ms;
 }
 
-/* The owner's session ends. Each copy of a waiting host's request brings for how long the lock
- * stays closed, and behind which host; and so does the refusal of a try. */
+/* The owner's session ends. The answers to each copy of a waiting host's request report how long
+ * the lock stays closed, and behind which host. So does the refusal of a try. */
 START_TEST(hosts_learn_behind_whom_it_is_closed)
 {
     cell = cell_ready(5);
@@ -146,7 +146,7 @@ START_TEST(hosts_learn_behind_whom_it_is_closed)
     cell_settle(cell);
     ask(hosts[1], 1, X, MESSAGE_TRIES_NONE, 0);
     ask(hosts[1], 1, X, MESSAGE_TRIES_NONE, 500);
-    ck_assert_uint_eq(refusals(hosts[1], 1), 0); /* the owner's session lives */
+    ck_assert_uint_eq(refusals(hosts[1], 1), 0); /* the owner's session has not ended yet */
     cell_run(cell, CELL_TTL_NS / 10 * 11 + 500 * CELL_MS);
     ck_assert_uint_eq(refusals(hosts[1], 1), 0);
     ask(hosts[1], 1, X, MESSAGE_TRIES_NONE, 4000);

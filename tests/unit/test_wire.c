@@ -21,10 +21,10 @@ static struct message sent;
 static struct message got;
 static uint32_t speaks = WIRE_VERSION; /* the version in which the tests write packets */
 
-/* For loops over all samples in every version, the newest version first. */
+/* Constants for loops over all samples in every version, the newest version first. */
 enum { VERSIONS = WIRE_VERSION - WIRE_VERSION_OLDEST + 1, SAMPLES_ALL = VERSIONS * WIRE_SAMPLES };
 
-/* Where each test is not a process of its own, a test must not inherit a version. */
+/* If tests share a process, a test must not inherit a version from the one before. */
 static void set_up(void)
 {
     speaks = WIRE_VERSION;
@@ -231,7 +231,8 @@ START_TEST(test_gossip_of_versions)
 END_TEST
 
 /* A BROKEN with as many holds as possible, each with the highest values. Commands come from other
- * processes, so the writer cleans them. A reader of an older version gets the outcome only. */
+ * processes, so the writer replaces control characters. A reader of an older version gets the
+ * outcome only. */
 START_TEST(test_broken)
 {
     wire_sample(29, &sent);
@@ -403,7 +404,8 @@ START_TEST(test_bit_flips)
         packet[bit / 8] ^= (unsigned char)(1u << bit % 8);
         if (open_only(packet, size) == WIRE_OK) {
             memcpy(other, packet, size);
-            speaks = packet[1]; /* the flipped bit may be in the version: 4 and 5 */
+            speaks = packet[1]; /* the flipped bit may change the version: 4 becomes 5, or 5
+                                 * becomes 4 */
             read_one(size);
             HOT_ASSERT_UINT(packet_of(&got), <=, size);
             memcpy(packet, other, size);
@@ -508,8 +510,8 @@ static bool has_optional(void)
            sent.kind == MESSAGE_BROKEN || (sent.kind == MESSAGE_HEARTBEAT && speaks >= 5);
 }
 
-/* Returns how many arrays of the packet may be shorter: the items, a message with an optional
- * field, voters (of a HELLO or a record), shares. */
+/* Returns how many arrays of the packet may have fewer elements. These are the items, a message
+ * with an optional field, the voters (of a HELLO or a record), and the shares. */
 static size_t flexible_arrays(void)
 {
     const struct message_value *value = message_value_of(&sent);

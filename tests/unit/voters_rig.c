@@ -178,7 +178,8 @@ static void disk_load(const struct rig_disk *disk, struct quorum *quorum)
 
 /* ---- Steps and messages ---- */
 
-/* Removes what a version before 5 does not have. Returns false if it does not have the kind. */
+/* Removes the fields that a version before 5 does not have. Returns false if such a version does
+ * not have the message's kind. */
 static bool as_older(struct message *message)
 {
     message->number = 0;
@@ -217,12 +218,14 @@ static void send(struct rig *rig, uint32_t from, uint32_t to, const struct messa
     }
     packet->to = to;
     packet->arrives_ns = rig->now_ns + (int64_t)(rig_random(rig) % (2 * RIG_MS));
-    memset(&packet->message, 0x5a, sizeof(packet->message)); /* what is not copied is not read */
+    memset(&packet->message, 0x5a, sizeof(packet->message)); /* shows a read of a byte that was
+                                                              * not copied */
     message_copy(&packet->message, message);
     rig->packet_count += (!at->older && !rig->nodes[to].older) || as_older(&packet->message);
 }
 
-/* A vote for a record stands behind its row, so that it waits for the row (rule 3). */
+/* Checks that the row of a vote for a record comes before the vote, so that the vote waits for the
+ * disk (rule 3). */
 static void expect_row(const struct rig_disk *disk, const struct message *message)
 {
     const struct message_change *vote = &message->as.change;
@@ -233,7 +236,8 @@ static void expect_row(const struct rig_disk *disk, const struct message *messag
     }
 }
 
-/* Carries out the actions of a step. Returns how many of its messages to itself wait in `own`. */
+/* Carries out the actions of a step. Returns how many of the node's messages to itself wait in
+ * `own`. */
 static uint32_t carry_out(struct rig *rig, uint32_t node, struct message *own, uint32_t own_count)
 {
     struct rig_node *at = &rig->nodes[node];

@@ -1,7 +1,7 @@
 /*
  * Quorum cores whose voters change, with an in-memory network and disk. A node is named by its
- * letter: node 0 is host-a. Every write is durable at once. Messages to a host core are kept, the
- * last one of each kind.
+ * letter: node 0 is host-a. Every write is durable at once. The rig keeps the last message of each
+ * kind to a host core.
  */
 #ifndef TESTS_VOTERS_RIG_H
 #define TESTS_VOTERS_RIG_H
@@ -37,13 +37,14 @@ struct rig_node {
     struct rig_disk disk;
     bool cut;                         /* no message reaches it or leaves it */
     bool hidden;                      /* only nodes that seek it reach it */
-    struct quorum_seek sought;        /* of the last ACTION_SEEK */
+    struct quorum_seek sought;        /* from the last ACTION_SEEK */
     bool older;                       /* it speaks version 4 of the wire */
     uint32_t kinds[MESSAGE_KIND_END]; /* how many messages of each kind it sent to others */
     struct message
         sent[MESSAGE_KIND_END];           /* the last message of each kind that it sent to others */
     struct message got[MESSAGE_KIND_END]; /* the last message of each kind for its host */
-    struct quorum_voters go_by;           /* of the last ACTION_VOTERS; number 0: none came */
+    struct quorum_voters go_by;           /* from the last ACTION_VOTERS; number 0: there was
+                                           * none */
 };
 
 struct rig_packet {
@@ -57,7 +58,7 @@ struct rig {
     bool no_probes;   /* comparisons of the registers of partition 200 are lost */
     bool no_voters;   /* VOTERS are lost */
     bool no_listings; /* SYNCED are lost */
-    uint32_t trusts;  /* a node that is named in the configuration, besides; 0: none */
+    uint32_t trusts;  /* another node that is named in the configuration; 0: none */
     uint64_t random;
     int64_t now_ns;
     struct rig_node nodes[RIG_NODES];
@@ -67,20 +68,19 @@ struct rig {
 
 struct rig *rig_create(uint32_t voters, uint64_t seed);
 void rig_destroy(struct rig *rig);
-/* Starts the core of that node, with what its disk has. A node that is no voter of its record
- * learns. */
+/* Starts the core of that node, from its disk. A node that is no voter of its record learns. */
 void rig_start(struct rig *rig, uint32_t node);
 /* Starts all voters of number 1. */
 void rig_start_all(struct rig *rig);
 void rig_kill(struct rig *rig, uint32_t node);
 void rig_run(struct rig *rig, int64_t ms);
 struct message_agent rig_name(uint32_t node);
-/* A message of that kind, with the header of the node's core, or of no record if it does not
- * run. */
+/* Returns a message of that kind, with the header of the node's core. If the node does not run, the
+ * header names no record. */
 struct message rig_message(struct rig *rig, uint32_t from, enum message_kind kind);
 /* Gives a node a message at once. */
 void rig_give(struct rig *rig, uint32_t to, const struct message *message);
-/* The record that follows the one by which that node goes. ADD: `voter` joins with its store. */
+/* Returns the record that follows that node's record. ADD: `voter` joins with its store. */
 struct message_voters rig_next(struct rig *rig, uint32_t node, enum message_member_act act,
                                uint32_t voter);
 uint32_t rig_number(struct rig *rig, uint32_t node);

@@ -103,7 +103,7 @@ static void release(const struct draw *draw, char *out)
     memset(out, 'r', draw->large ? MESSAGE_RELEASE_MAX - 1 : 5);
 }
 
-/* Likewise, behind the release. */
+/* The same for the page's address, which follows the release. */
 static void page(const struct draw *draw, char *out)
 {
     memset(out, 0, MESSAGE_ADDRESS_MAX);
@@ -435,7 +435,7 @@ static void fill_plain(struct draw *draw, struct message *out, uint32_t shares)
     }
 }
 
-/* Fills in a BROKEN: a small one with two holds, a large one with as many owners as possible. */
+/* Fills in a BROKEN. A small one has two holds, a large one has as many owners as possible. */
 static void fill_broken(struct draw *draw, struct message *out, uint32_t holds)
 {
     struct message_broken *broken = &out->as.broken;

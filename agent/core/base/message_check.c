@@ -262,7 +262,7 @@ static bool voter_valid(const struct message *message)
 
 /* ---- Changing the voters ---- */
 
-/* Checks how the record differs from the one before. */
+/* Checks what the record says about its difference from the previous record. */
 static bool act_valid(const struct message_voters *voters)
 {
     if (voters->number == 1) {
@@ -295,8 +295,8 @@ bool voters_valid(const struct message_voters *voters)
     return true;
 }
 
-/* Checks a message of the register of a record. The header has the number before that of the
- * record. */
+/* Checks a message about the register in which a record of voters is decided. The header has the
+ * number of the previous record. */
 static bool change_valid(const struct message *message)
 {
     const struct message_change *change = &message->as.change;

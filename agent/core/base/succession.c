@@ -1,4 +1,4 @@
-/* From one record of voters to the next: see succession.h. */
+/* Maps the voters of one record to those of the next: see succession.h. */
 #include "core/base/succession.h"
 
 #include <string.h>

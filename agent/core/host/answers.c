@@ -432,8 +432,8 @@ static void attend_refused(struct host *host, struct lock_ref at, struct host_ac
     }
 }
 
-/* Notes for people that another host's session has ended, and that a lock-delay keeps the lock
- * closed behind that host. The coordinator repeats this; watchers get the first one. */
+/* Records, for display, that a lock-delay keeps the lock closed because another host's session has
+ * ended. The coordinator repeats its report; watchers are notified of the first one only. */
 static void closed_elsewhere(struct host *host, const struct message_refused *refused)
 {
     const struct message_name *name = &refused->name;
@@ -445,8 +445,8 @@ static void closed_elsewhere(struct host *host, const struct message_refused *re
     }
 }
 
-/* Notes for the OPENs that a refusal ends which table of which voter is full. A voter of an earlier
- * release does not say which. */
+/* A refusal ends OPENs. This records, for the answers to them, which table of which voter is full.
+ * A voter of an earlier release does not report that. */
 static void full_at_voter(struct host *host, const struct message_refused *refused)
 {
     bool known = refused->reason == MESSAGE_REFUSED_FULL ||

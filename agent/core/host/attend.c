@@ -20,7 +20,7 @@
 enum {
     RECLAIM_SCAN = 256,
     RECLAIM_MAX = 4,
-    LOOK_WALKS = 9, /* the cost of a look at a lock, in walks over the lock's seats */
+    LOOK_WALKS = 9, /* the cost of one look at a lock; the unit is a walk over the lock's seats */
 };
 
 struct attend {

@@ -1,10 +1,10 @@
-/* Behind whom locks are closed: see behind.h. */
+/* Records after whose hold each lock was closed: see behind.h. */
 #include "behind.h"
 
 #include "core/gossip.h"
 #include "proto/ending.h"
 
-enum { VIEWS_MAX = 256 }; /* the most items of gossip that are looked at for one note */
+enum { VIEWS_MAX = 256 }; /* at most so many items of gossip are read for one note */
 
 struct behind_entry {
     struct message_name name; /* length 0: the entry is free */
@@ -41,7 +41,7 @@ void behind_keep(struct host *host, const struct message_name *name, const struc
     entry->note = *note;
 }
 
-/* Sets the process to the first holder that the agent reported last, if it reported one. */
+/* Fills in the process: the first holder in the agent's last report, if there is one. */
 static void add_process(const struct host *host, const struct message_name *name,
                         struct gossip_last *last)
 {

@@ -12,7 +12,7 @@
 
 enum { BROKEN_MAX = 64 };
 
-/* A break that this host has done. */
+/* A break that this host has carried out. */
 struct break_done {
     uint64_t id; /* 0: the entry is free */
     struct message_agent agent;
@@ -49,8 +49,8 @@ static uint32_t closed_ms(const struct host *host, int64_t until_ns)
     return left_ns > 0 ? (uint32_t)((left_ns + MS - 1) / MS) : 0;
 }
 
-/* Describes a hold that is about to end. The bytes between the members are zeros, too, because
- * messages are compared as bytes. */
+/* Describes a hold that is about to end. The padding is zeroed, too, because messages are compared
+ * as bytes. */
 static void describe(const struct host *host, struct lock_ref at, uint32_t holder, uint32_t seat,
                      bool shared, struct message_hold *hold)
 {
@@ -85,11 +85,11 @@ static void report(struct message_broken *broken, const struct message_hold *hol
 
 /*
  * Returns whether the process that the word names has no hold yet, because it waits until the
- * readers have left. Its place in the queue shows that its take has not ended. The caller has
- * closed the lock, so the take does not end while a reader's cell counts. (If the take has seen the
- * last reader leave just before, its hold begins after this break.) A process without a place may
- * hold the lock, whatever the cells show: a reader that comes too late stores its cell, too, and
- * clears it again.
+ * readers have left. Its place in the queue shows that it is still taking the lock. The caller has
+ * closed the lock, so the process cannot complete this while a reader's cell counts. (If the
+ * process saw the last reader leave just before, its hold begins after this break.) A process
+ * without a place in the queue may hold the lock, whatever the cells show: a late reader stores its
+ * cell, too, and clears it again.
  */
 static bool awaits_readers(const struct host *host, struct lock_ref at, uint32_t seat)
 {
@@ -97,9 +97,8 @@ static bool awaits_readers(const struct host *host, struct lock_ref at, uint32_t
            hfi_has_readers(space_region(host, at.space), at.slot, seat);
 }
 
-/* Returns the seat of a reader whose hold the report already has: the word named it, because it
- * waits until the other readers have left and then upgrades its hold. HFI_SEAT_NONE: there is
- * none. */
+/* Ends the hold of the process that the word names, and reports it. That process may be a reader
+ * that is upgrading its hold. In that case this returns the reader's seat, else HFI_SEAT_NONE. */
 static uint32_t break_exclusive(struct host *host, struct lock_ref at, bool now,
                                 const struct hold_breaker *by, struct message_broken *broken,
                                 struct host_actions *actions)
@@ -125,7 +124,7 @@ static uint32_t break_exclusive(struct host *host, struct lock_ref at, bool now,
 }
 
 /* Returns false if there are more readers than one step can end. `reported`: the seat of a reader
- * that the report already has. */
+ * whose hold is in the report already. */
 static bool break_readers(struct host *host, struct lock_ref at, bool now, uint32_t reported,
                           const struct hold_breaker *by, struct message_broken *broken,
                           struct host_actions *actions)
@@ -165,10 +164,11 @@ static void open_again(struct host *host, struct lock_ref at, bool now, bool was
 }
 
 /*
- * While it looks for holds, the break keeps the lock closed, so that no hold begins or changes
- * behind it. Otherwise a reader whose seat it has not looked at yet could upgrade its hold, because
- * the other readers are gone already, and would hold the word that the break has looked at before.
- * If the agent is killed meanwhile, the next agent opens the lock, which has no closing time.
+ * The break keeps the lock closed while it looks for holds, so that no hold begins or changes
+ * meanwhile. Otherwise this could happen: the break has read the word, and has ended the holds of
+ * some readers. Then the last reader, whose seat is still to be read, upgrades its hold and takes
+ * the word. If the agent is killed meanwhile, the next agent opens the lock, which has no closing
+ * time.
  */
 void break_here(struct host *host, struct lock_ref at, bool now, const struct hold_breaker *by,
                 struct message_broken *broken, struct host_actions *actions)
@@ -177,8 +177,8 @@ void break_here(struct host *host, struct lock_ref at, bool now, const struct ho
     broken->part = MESSAGE_BROKEN_HOLDS;
     broken->owner = host->config.agent;
     repair_lock(host, at, actions);
-    /* seq_cst: before the looks at the word and at the readers' cells. An upgrade takes the word,
-     * and looks at this bit before it clears its cell. */
+    /* seq_cst: this bit is set before the word and the readers' cells are read. An upgrade takes
+     * the word, and reads this bit before it clears its cell. */
     bool was_closed = atomic_fetch_or(lock_word(host, at), HFI_W_CLOSED) & HFI_W_CLOSED;
     uint32_t reported = break_exclusive(host, at, now, by, broken, actions);
     bool all = break_readers(host, at, now, reported, by, broken, actions);
@@ -196,9 +196,8 @@ void break_here(struct host *host, struct lock_ref at, bool now, const struct ho
     }
 }
 
-/* Returns whether the lock has the grant of that version. Which grant an ADOPTED lock has is not
- * known yet, but it can only be the grant that the lock had before this agent. So the break applies
- * to it. */
+/* Returns whether the lock has the grant of that version. An ADOPTED lock counts as having it: its
+ * grant is not known yet, but it can only be a grant from before this agent's start. */
 static bool is_meant(const struct host *host, struct lock_ref at, struct message_order version)
 {
     return lock_state(host, at) == LOCK_ADOPTED ||
@@ -219,10 +218,10 @@ static struct break_done *done_before(struct host *host, const struct message_br
 
 /*
  * Returns whether this host has no hold under the named grant except those that the break finds. A
- * process may still hold the lock in the region of an earlier session, of which this agent knows
- * nothing: its store was lost, for example. The lease in that region ends at the latest a ttl after
- * the earlier agent's last renewal, which was before this agent started. If the lock has a grant
- * that this agent knows, then no earlier session of this host has one.
+ * process may still hold the lock in the region of an earlier session that this agent does not
+ * know, for example because its store was lost. The lease in that region ends at most one ttl after
+ * the last renewal of the earlier agent, which was before this agent started. If this agent knows a
+ * grant for the lock, then no earlier session of this host has one.
  */
 static bool knows_all_holds(const struct host *host, const struct message_break *breaking)
 {
@@ -232,7 +231,7 @@ static bool knows_all_holds(const struct host *host, const struct message_break 
             lock_is_granted(host, at));
 }
 
-/* Does the break, and notes it. */
+/* Carries out the break, and records it. */
 static struct break_done *done_now(struct host *host, const struct message_break *breaking,
                                    struct host_actions *actions)
 {

@@ -2,12 +2,12 @@
  * Breaks: what this host does when an administrator breaks a lock here. The administrator may be on
  * this host or on another one.
  *
- * A repeated break must not end the next hold too: this host remembers the latest breaks by their
- * ids, and gives the same answer again. A late break must not end a later hold either: it names a
- * version, and ends no hold under another grant.
+ * A break that is repeated must not end the next hold, too. So this host remembers the latest
+ * breaks by their ids, and repeats its answer. A break that arrives late must not end a later hold.
+ * So a break names the version of a grant, and ends only holds under that grant.
  *
- * The answer describes the holds that really ended, as they were at that moment. Nobody decides
- * anything by these descriptions.
+ * The answer describes the holds that really ended, as they were at that moment. No decision
+ * depends on these descriptions.
  */
 #ifndef HOST_BREAKS_H
 #define HOST_BREAKS_H
@@ -26,8 +26,8 @@ void breaks_start(struct host *host);
 void break_here(struct host *host, struct lock_ref at, bool now, const struct hold_breaker *by,
                 struct message_broken *broken, struct host_actions *actions);
 /* Handles a BREAK_HOLD. Fills in *broken, which is the answer. Returns false if there is no answer
- * yet, because the namespace is barred, or its region is not sound, or a hold of an earlier session
- * may be left; the asking host asks again. */
+ * yet: the namespace is barred, its region is not sound, or a hold of an earlier session may be
+ * left. The host that asked repeats its question. */
 bool break_asked(struct host *host, const struct message_break *breaking,
                  struct message_broken *broken, struct host_actions *actions);
 

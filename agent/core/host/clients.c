@@ -239,7 +239,7 @@ static void refuse(struct host *host, const struct host_event *event, struct hos
         full_last(host)->share = share;
     } else if (id_find_free(host) == 0 || !id_is_left(host, account)) {
         ids_are_full(host, account);
-    } else { /* the table also has clients that have ended, until their holds are ended */
+    } else { /* a client that has ended stays in the table until its holds have ended */
         (void)full(host, HFI_TABLE_ENDED, 0);
     }
     full_tell(host, account, &frame.full, actions);

@@ -1,4 +1,4 @@
-/* Which table is full: see full.h. */
+/* Records which table is full: see full.h. */
 #include "full.h"
 
 #include "core/base/log_limit.h"

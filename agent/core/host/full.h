@@ -1,12 +1,12 @@
 /*
- * Full: which table was full when a client is refused with HF_EFULL.
+ * Full: records which table was full when a client is refused with HF_EFULL.
  *
  * The function that finds a table full notes it by full() and returns HF_EFULL, which goes up to
  * the function that answers the client. client_reply_done() puts the note into the answer. An OPEN
  * that is answered later keeps a copy of the note (pending.h).
  *
- * Invariant: a note is of the step that makes the answer, or full_restore() has put it there. It is
- * only for people: nothing is decided by it.
+ * Invariant: a note was made in the same step as the answer, or full_restore() restored it. It is
+ * for display only: no decision depends on it.
  */
 #ifndef HOST_FULL_H
 #define HOST_FULL_H
@@ -18,11 +18,11 @@ struct full;
 
 struct full_note {
     uint32_t table;             /* enum hfi_table */
-    uint32_t room;              /* how much it has room for; 0: not known */
-    uint32_t space;             /* whose table it is; NONE: of no single namespace */
-    bool share;                 /* room is what one user may have */
-    struct message_agent voter; /* whose table it is; length 0: this agent's */
-    /* the process that has most open handles, and how many; handles == 0: not looked for */
+    uint32_t room;              /* the table's size; 0: not known */
+    uint32_t space;             /* the namespace of the table; NONE: no single one */
+    bool share;                 /* `room` is the most that one user may have */
+    struct message_agent voter; /* the voter that has the table; length 0: this agent */
+    /* the process with the most open handles, and their number; handles == 0: not looked for */
     uint32_t handles;
     int64_t pid;
     int64_t uid;
@@ -38,7 +38,7 @@ struct full_note *full_last(struct host *host);
 void full_restore(struct host *host, const struct full_note *note);
 /* Fills in the part of a DONE that says which table is full, for a client of that account. Names
  * another user's process only to root (account 0). Emits a line of the log, at most one a minute
- * for each table. Ends the note. The voter's name in *out is valid until the next call. */
+ * for each table. Clears the note. The voter's name in *out is valid until the next call. */
 void full_tell(struct host *host, int64_t account, struct hfi_full *out,
                struct host_actions *actions);
 

@@ -17,7 +17,8 @@
 enum {
     UPGRADE_PAUSE_MS = 20,
     WHOLE_MS = 60 * 1000, /* see grants_name_whole_ranges() */
-    MADE_KEPT = 16,       /* so many voters at least may come and go before one is forgotten */
+    MADE_KEPT = 16,       /* a voter's entry is reused at the earliest for the 16th voter that joins
+                           * after it */
 };
 
 struct grants {
@@ -100,8 +101,8 @@ static struct message_order *made_by(const struct host *host, uint64_t ballot)
     return &host->grants->made[(ballot & UINT16_MAX) % MADE_KEPT];
 }
 
-/* A voter that starts anew counts from 1 again, so then its next version takes the place of that of
- * before. */
+/* Keeps the first such version of each voter. A voter that starts over counts its proposals from 1
+ * again, so a version with a lower sequence replaces the one that was kept. */
 void grant_note_made(struct host *host, struct message_order version)
 {
     struct message_order *made = made_by(host, version.ballot);
@@ -112,10 +113,11 @@ void grant_note_made(struct host *host, struct message_order version)
 }
 
 /*
- * A voter's rounds rise, and it numbers the proposals of all its ballots with one counter, which
- * begins again only with higher rounds. So of two versions of one voter, if neither ballot nor
- * sequence is lower, it proposed that one later. A region that was given up may have had grants of
- * this agent, so there the order of versions says nothing.
+ * A voter's rounds rise. It numbers the proposals of all its ballots with one counter, and when
+ * that counter begins again, the rounds are higher than before. So a version whose ballot and
+ * sequence are both at least those of another version of the same voter was proposed later. After a
+ * region was given up, the order of versions shows nothing, because the grants in that region may
+ * have been made for this agent, too.
  */
 bool grant_is_later(const struct host *host, struct lock_ref at, struct message_order version)
 {

@@ -107,9 +107,9 @@ void grant_give_back(struct host *host, struct lock_ref at, struct message_order
  * message that named the version may be old (struct request_terms, stray). */
 void grant_give_back_unknown(struct host *host, const struct message_name *name,
                              struct message_order version, struct host_actions *actions);
-/* Notes that the quorum no longer has the version that went back. `stray` is that of the request.
- * Where grants may be doubtful, a stray give-back says nothing about later grants. So they stay
- * doubtful, as if no grant had gone back. */
+/* Records that the quorum no longer has the version that was given back. `stray` is the request's.
+ * If the lock's grants may be doubtful, a stray give-back shows nothing about later grants. So
+ * later grants stay doubtful, as if this one had not been given back. */
 void grant_returned(struct host *host, struct lock_ref at, bool stray);
 /* Serves, gives back or amends a grant that is here. */
 void grant_attend(struct host *host, struct lock_ref at, struct host_actions *actions);

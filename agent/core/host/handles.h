@@ -85,7 +85,7 @@ uint32_t handle_next(const struct host *host, uint32_t handle);
 /* Returns whether the client's user may have one more handle. A user other than root may have half
  * of all handles. */
 bool handles_may_open(const struct host *host, uint32_t client);
-/* Returns the client that has most handles, and sets *count to their number. NONE and 0: there is
+/* Returns the client with the most handles, and sets *count to their number. NONE and 0: there is
  * no handle. */
 uint32_t handles_most(const struct host *host, uint32_t *count);
 bool handles_has_any(const struct host *host, uint32_t client);

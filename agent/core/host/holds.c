@@ -85,8 +85,8 @@ static void log_loss(struct host *host, struct lock_ref at, const struct cause *
     }
 }
 
-/* Returns the time for a hold that ends now. The step may have begun before the hold did, so the
- * step's time is too early. */
+/* Returns the time now, for a hold that ends now. The time of the step may be too early, because
+ * the step may have begun before the hold. */
 static int64_t ends_now_ns(const struct host *host)
 {
     int64_t now_ns = ringing_clock_ns(host);
@@ -119,7 +119,8 @@ static int64_t closing_end(const struct host *host, struct lock_ref at, uint32_t
     return delay_ms == 0 ? 0 : until_ns > before_ns ? until_ns : before_ns;
 }
 
-/* Notes for people behind whose hold the lock is closed. holder: the id of the hold's process. */
+/* Records, for display, after whose hold the lock is closed. holder: the holder id of that
+ * process. */
 static void behind_note(struct host *host, struct lock_ref at, uint32_t holder,
                         const struct hfi_ending *ending, int64_t until_ns)
 {
@@ -148,8 +149,8 @@ static void behind_note(struct host *host, struct lock_ref at, uint32_t holder,
     behind_keep(host, &name, &note);
 }
 
-/* Closes the lock after the hold of that holder id. until_ns is what the region says. It was
- * counted before the hold ended, so the lock-delay is counted once more. */
+/* Closes the lock after the hold of that holder id. until_ns is the closing time in the region. It
+ * was computed before the hold ended, so this computes the end of the lock-delay again. */
 static void closing_begin(struct host *host, struct lock_ref at, uint32_t holder,
                           const struct hfi_ending *ending, int64_t until_ns, uint32_t delay_ms)
 {

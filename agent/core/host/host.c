@@ -204,7 +204,8 @@ static void close_arrived(struct host *host, uint32_t client, uint32_t number,
     }
 }
 
-/* Goes by another record of voters. What is kept by a voter's index follows the voter's name. */
+/* Switches to another record of voters. Tables that are indexed by voter are reordered, so that
+ * each entry stays with its voter's name. */
 static void record_changed(struct host *host, const struct message_voters *record)
 {
     struct host_config *config = &host->config;

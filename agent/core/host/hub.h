@@ -3,8 +3,8 @@
  * room it has left, whether the lease is safe.
  *
  * A step emits a bounded number of actions. Work that may be too much for one step (watchers to
- * notify, handles of a dead client to bury) is noted, and done in pieces as long as hub_has_room().
- * One piece needs at most HUB_PIECE_ACTIONS and HUB_PIECE_OUTPUT.
+ * notify, handles of an ended client to close) is noted, and done in pieces as long as
+ * hub_has_room(). One piece needs at most HUB_PIECE_ACTIONS and HUB_PIECE_OUTPUT.
  *
  * All other modules call the hub. tests/house/modules says which module may call which, and the
  * lint checks that. The modules from the top down:
@@ -23,12 +23,12 @@
  * decide nothing. The module tally counts what other hosts answer to a break.
  *
  * The quorum core has a header reactions.h for calls that go up. The host core needs none, because
- * one call goes up: ringing looks at a lock by attend_lock(), which host.c hands to ringing_work().
+ * only one call goes up: ringing calls attend_lock(), which host.c passes to ringing_work().
  *
  * Invariants: nothing is emitted without room for it (HF_CHECK), and no module does I/O. struct
  * host has what all modules read: the configuration, the time, the session, the number of the last
- * request, and how much was walked. Only host.c, lease.c and hub.c write these. Any module raises
- * the counts for people. struct host also points to each module's own struct.
+ * request, and how much was walked. Only host.c, lease.c and hub.c write these. Any module may
+ * raise the counters for display. struct host also points to each module's own struct.
  *
  * Indexes are 32-bit; NONE is no index.
  */

@@ -14,7 +14,7 @@
 
 void inspect_list(struct host *host, uint32_t client, const struct hfi_frame *frame,
                   struct host_actions *actions);
-/* event: FRAME, with a STATUS. */
+/* event: a FRAME event whose frame is a STATUS. */
 void inspect_status(struct host *host, uint32_t client, const struct host_event *event,
                     struct host_actions *actions);
 

@@ -61,8 +61,8 @@ static bool lock_is_held(const struct host *host, struct lock_ref at)
 }
 
 /* A recovery of the cell ends a session before its deadline (docs/PROTOCOL.md, rule 38). Then the
- * regions must not show that deadline any more. They show the end before any word shows it, so that
- * no process sees a lost hold in a session that seems to go on. */
+ * regions must not show that deadline any more. This changes the regions before any lock's word
+ * changes. So no process sees that its hold is lost while the session seems to go on. */
 static void end_lease(struct host *host)
 {
     for (uint32_t i = 0; i < host->config.namespace_count; i++) {

@@ -17,8 +17,8 @@
  * HFI_FRAME_PARTIES_MAX. */
 void look_lock(const struct host *host, struct lock_ref at, struct hfi_lock_frame *lock,
                struct hfi_party_frame *parties);
-/* Sets *party to the process with that holder id of the lock, and with that seat (HFI_SEAT_NONE:
- * none). Its texts are borrowed. */
+/* Describes in *party the process that has this holder id and this seat (HFI_SEAT_NONE: no seat)
+ * for the lock. The texts in *party are borrowed. */
 void look_holder(const struct host *host, struct lock_ref at, uint32_t holder, uint32_t seat,
                  struct hfi_party_frame *party);
 /* Returns how long ago `since` was. A region gives such times in units of 2^20 ns. */

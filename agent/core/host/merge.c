@@ -103,8 +103,8 @@ static void add_view(struct merged *merged, const struct gossip_view *view)
                                  lock->waiter_total > lock->waiter_count;
 }
 
-/* Notes that the lock is closed for closed_ns behind that hold. Of several, the one with the
- * longest time stays. */
+/* Adds that the lock is closed for closed_ns after that hold. If this is called several times, the
+ * hold with the longest time is kept. */
 static void add_closed(struct merged *merged, int64_t closed_ns, const struct gossip_last *last)
 {
     if (closed_ns <= 0 || (merged->lock.behind != NULL && closed_ns <= merged->lock.closed_ns)) {
@@ -125,8 +125,9 @@ static void add_closed(struct merged *merged, int64_t closed_ns, const struct go
     };
 }
 
-/* Notes for how long, and behind whom, the lock is closed as another host reports it. A host of an
- * earlier release does not say behind whom, and reports only lock-delays after holds of its own. */
+/* Adds for how long the lock is closed, and after whose hold, as another host reports it. A host of
+ * an earlier release does not report whose hold it was, and reports only lock-delays after its own
+ * holds. */
 static void add_view_closed(struct merged *merged, const struct gossip_view *view)
 {
     const struct gossip_last unknown = {
@@ -135,8 +136,8 @@ static void add_view_closed(struct merged *merged, const struct gossip_view *vie
                view->lock.has_last ? &view->lock.last : &unknown);
 }
 
-/* Notes for how long, and behind whom, the lock is closed as this host knows it. closed_ns: for how
- * long this host itself keeps it closed. */
+/* Adds for how long the lock is closed, and after whose hold, as this host knows it. closed_ns: for
+ * how long this host itself keeps the lock closed. */
 static void add_closed_here(const struct host *host, const uint8_t *name, size_t size,
                             int64_t closed_ns, struct merged *merged)
 {

@@ -1,19 +1,19 @@
 /*
- * Merge: one lock as people see it, from what this host knows (look.h) and what gossip reports of
- * other hosts.
+ * Merge: describes one lock for display, from the state of this host (look.h) and from the reports
+ * of other hosts by gossip.
  *
- * Invariants: only what people see depends on a merge. What this host knows is as of now. What
- * other hosts reported may be old, and age_ns says how old. A lock is shown as held by one
- * exclusive holder, or by readers, or by nobody, whatever the hosts report. What another host
- * reports is left out if that host is silent or its session has ended.
+ * Invariants: no decision depends on a merge. The state of this host is current. The reports of
+ * other hosts may be old, and age_ns says how old. A lock is shown as held by one exclusive holder,
+ * or by readers, or by nobody, whatever the hosts report. The report of another host is left out if
+ * that host is silent or its session has ended.
  *
  * Of several exclusive holders, the holder with the highest token is shown. Tokens rise from hold
  * to hold (docs/PROTOCOL.md, rule 21). So every other holder has released or lost the lock, and the
  * report of that has not arrived here yet. Readers are shown if no exclusive holder has a higher
  * token than they have: their token is that of the last writer before them (rule 22).
  *
- * If several hosts have closed the lock, it is shown as closed behind the hold whose lock-delay
- * ends last.
+ * If several hosts have closed the lock, it is shown as closed after the hold whose lock-delay ends
+ * last.
  */
 #ifndef HOST_MERGE_H
 #define HOST_MERGE_H
@@ -34,8 +34,8 @@ struct merged {
     uint32_t agents_used;
 };
 
-/* Sets *out to what is known of the lock. Writes the name of the lock's coordinator to
- * *coordinator. *out points into *coordinator. NULL: the coordinator is not wanted. */
+/* Describes the lock in *out. Writes the name of the lock's coordinator to *coordinator, and *out
+ * points to it. coordinator is NULL if the caller does not want that name. */
 void merge_lock(const struct host *host, const uint8_t *name, size_t size,
                 struct message_agent *coordinator, struct merged *out);
 

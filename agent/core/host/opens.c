@@ -32,8 +32,8 @@ static bool handle_is_left(const struct host *host, uint32_t client)
     return handles_may_open(host, client) && handles_count(host) < host->config.limits.handles;
 }
 
-/* Completes the note that a table is full, which handles fill: adds the namespace (NONE: of all)
- * and the process that has most handles. */
+/* Completes the note about a table that is full of handles: adds the namespace (NONE: all
+ * namespaces) and the process with the most handles. */
 static void full_of_handles(struct host *host, uint32_t space)
 {
     struct full_note *note = full_last(host);
@@ -47,8 +47,8 @@ static void full_of_handles(struct host *host, uint32_t space)
     }
 }
 
-/* Notes that the client can have no more handles, because it or all clients have as many as they
- * may. Returns HF_EFULL. */
+/* Notes that the client gets no more handles, because this client, or all clients together, have as
+ * many as they may have. Returns HF_EFULL. */
 static int32_t handles_are_full(struct host *host, uint32_t client)
 {
     bool share = !handles_may_open(host, client);
@@ -306,7 +306,7 @@ static int32_t space_error(struct host *host, uint32_t index)
                                         : full(host, HFI_TABLE_MEMORY, 0);
 }
 
-/* Makes a new handle of the client. Returns HF_EFULL if there is none left, or no holder id. */
+/* Makes a new handle for the client. Returns HF_EFULL if no handle or no holder id is left. */
 static int32_t handle_made(struct host *host, uint32_t client, struct lock_ref at, uint32_t *handle,
                            struct host_actions *actions)
 {
@@ -319,7 +319,7 @@ static int32_t handle_made(struct host *host, uint32_t client, struct lock_ref a
         return HF_EFULL;
     }
     *handle = handle_new(host, client, at);
-    HF_CHECK(*handle != NONE); /* handle_is_left() */
+    HF_CHECK(*handle != NONE); /* handle_is_left() has checked this */
     handle_set_holder(host, *handle, holder);
     return 0;
 }

@@ -12,7 +12,7 @@ enum {
 };
 
 struct operator_question {
-    uint64_t request; /* of the client's frame; 0: free */
+    uint64_t request; /* the number of the client's request; 0: the entry is free */
     int64_t due_ns;
     int64_t end_ns;
     uint32_t client; /* the client's first holder id */

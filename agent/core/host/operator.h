@@ -2,8 +2,8 @@
  * Changes of the voters that administrators of this host ask for (MEMBER, MEMBERED).
  *
  * The client asks again and again until the change is complete or refused. Each time, this host
- * asks one voter, and answers the client with what the voter says. All hosts ask the same voter as
- * long as it answers, so that several operators do not make several voters propose. The host keeps
+ * asks one voter, and passes the voter's answer to the client. All hosts ask the same voter as long
+ * as it answers, so that several operators do not make several voters propose. The host keeps
  * nothing between two questions: the client's frame has the number and the id of its change.
  *
  * Messages get lost, so a question is repeated until it is answered or its time is over.
@@ -16,11 +16,12 @@
 
 struct operator_asks;
 
-enum { OPERATOR_ANSWERS_LATER = 1 }; /* a result in place of an error */
+enum { OPERATOR_ANSWERS_LATER = 1 }; /* returned in place of an error */
 
 struct operator_asks *operator_lay_out(struct arena *arena);
 
-/* Asks a voter for what the client asks by MEMBER. Returns an error, or OPERATOR_ANSWERS_LATER. */
+/* Sends a voter the change that the client asks for by MEMBER. Returns an error, or
+ * OPERATOR_ANSWERS_LATER. */
 int32_t operator_ask(struct host *host, uint32_t client, const struct hfi_frame *frame,
                      struct host_actions *actions);
 /* Handles a MEMBERED. Returns false if the message is of another kind. */

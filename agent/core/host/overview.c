@@ -10,7 +10,7 @@ static bool same_agent(const struct message_agent *agent, const struct hfi_text 
     return agent->length == name->size && memcmp(agent->text, name->bytes, name->size) == 0;
 }
 
-/* Returns that host's part. Makes it if there is none yet. */
+/* Returns that host's part in the lock. Adds it if it is missing. */
 static struct host_part *part_of(struct host_overview *overview, const struct hfi_text *agent)
 {
     for (uint32_t i = 0; i < overview->part_count; i++) {

@@ -48,8 +48,8 @@ void pending_drop(struct host *host, uint32_t index);
 /* Forgets the OPENs of a handle that ends. */
 void pending_forget(struct host *host, uint32_t handle);
 /* Makes OPENs of this lock ready. If `error` is 0, these are the OPENs whose lock-delay the grant
- * covers; otherwise all OPENs of the lock. With HF_EFULL, they keep the note of which table is
- * full. */
+ * covers; otherwise all OPENs of the lock. With HF_EFULL, each of them keeps a copy of the note
+ * that says which table is full. */
 void pending_resolve(struct host *host, struct lock_ref at, int32_t error);
 /* For a lock whose grant will not arrive soon: makes its OPENs ready without the grant. */
 void pending_give_up(struct host *host, struct lock_ref at);

@@ -1,4 +1,4 @@
-/* Waiters without a thread, whose turn has come: see polled.h. */
+/* Pokes waiters without a sleeping thread when their turn has come: see polled.h. */
 #include "polled.h"
 
 #include "clients.h"

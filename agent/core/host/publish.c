@@ -75,9 +75,9 @@ static void fill_holder(const struct host *host, const struct hfi_party_frame *p
 }
 
 /*
- * Fills in behind whom the lock is closed. If a coordinator counts the lock-delay, this host
- * reports it only while a process waits here: the lock's word does not change when that lock-delay
- * is over, and only a lock with waiters is looked at again without a change of its word.
+ * Fills in after whose hold the lock is closed. If a coordinator counts the lock-delay, this host
+ * reports it only while a process waits here. The lock's word does not change when that lock-delay
+ * is over. If the word does not change, the agent looks at the lock again only if it has waiters.
  */
 static void fill_closed(const struct host *host, struct gossip_lock *out)
 {
@@ -91,7 +91,7 @@ static void fill_closed(const struct host *host, struct gossip_lock *out)
     if (out->has_last && note != NULL) {
         behind_last(host, note, &out->last);
     } else if (out->has_last) {
-        /* an earlier agent closed the lock, or the note is gone */
+        /* an earlier agent closed the lock, or another lock's note has replaced this one */
         out->last = (struct gossip_last){
             .agent = host->config.agent, .pid = -1, .uid = -1, .ended_ms = -1, .by_uid = -1};
     }

@@ -21,7 +21,7 @@ enum {
     ASK_PAUSE_MS = 300,
     OUTCOME_ID = 0xffff, /* the low 16 bits of every question's id; no request has this index */
     QUESTIONS_MAX = REMOTE_QUESTIONS_MAX,
-    OWN_TALLY = REMOTE_BREAKS_MAX, /* of a break that needs no question */
+    OWN_TALLY = REMOTE_BREAKS_MAX, /* the tally of a break that needs no question */
 };
 
 /* A question of this host to another host, on behalf of a client that waits for the answer. */
@@ -69,15 +69,15 @@ static uint8_t relay_to(const struct host *host, const struct message_agent *age
     return HOST_NO_RELAY;
 }
 
-/* Returns the way for the answer to this question of another host: the way by which it came,
- * because the direct one may be cut. */
+/* Returns the voter that passed this question on; HOST_NO_RELAY: it came directly. The answer goes
+ * through the same voter, because the direct connection may be broken. */
 static uint8_t way_back(const struct host *host, const struct message *message)
 {
     uint32_t voter = message->relayed ? route_voter(host, &message->from) : NONE;
     return voter != NONE ? (uint8_t)voter : HOST_NO_RELAY;
 }
 
-/* Returns the question's index, which is also that of its tally. */
+/* Returns the question's index. Its tally has the same index. */
 static uint32_t question_index(const struct host *host, const struct question *question)
 {
     return (uint32_t)(question - host->remote->questions);
@@ -149,7 +149,7 @@ static struct question *question_new(struct host *host, uint32_t client, uint64_
     return NULL;
 }
 
-/* Answers the question's client: of a CHECK with `result`, of a BREAK with what the tally says. */
+/* Answers the client that waits for the question: a CHECK with `result`, a BREAK with the tally. */
 static void question_end(struct host *host, struct question *question, int32_t result,
                          struct host_actions *actions)
 {
@@ -363,10 +363,10 @@ int32_t remote_recall(struct host *host, uint32_t client, const struct hfi_text 
 
 /* ---- messages ---- */
 
-/* Returns whether the sender may answer the check. The sender has to be checked, because questions
- * are numbered one after the other, so an agent can guess the numbers of other questions. A CHECKED
- * comes from the agent that was asked. If the question was repeated, the CHECKED may also be passed
- * on by a voter. */
+/* Returns whether the sender may answer the check. This check is needed because questions are
+ * numbered one after the other, so any agent can guess the numbers. A CHECKED may come from the
+ * agent that was asked. If the question was repeated, a voter may also have passed the CHECKED
+ * on. */
 static bool may_answer(const struct host *host, const struct question *question,
                        const struct message *message)
 {

@@ -1,6 +1,6 @@
 /*
- * Remote: questions to other hosts, and answers to other hosts' questions. A question is a check
- * (whether the hold that a sequencer names is still held) or an administrator's break.
+ * Remote: questions to other hosts, and answers to other hosts' questions. A question is a check or
+ * an administrator's break. A check asks whether the hold that a sequencer names still counts.
  *
  * A sequencer names its holder's host, and that host is asked (CHECK, CHECKED). A break of a lock
  * that this host does not have goes to the coordinator, which passes it to every owner (BREAK,
@@ -20,7 +20,7 @@
 struct remote;
 
 enum {
-    /* a result in place of an error: the client's request is answered later, or already */
+    /* returned in place of an error: the answer was sent already, or is sent later */
     REMOTE_ANSWERS_LATER = 1,
     /* Questions at one time: the first REMOTE_BREAKS_MAX are for breaks, the others for checks. One
      * user other than root may have half of either kind. */

@@ -41,9 +41,9 @@ struct request_terms {
     uint16_t lock_delay_ms;
     uint8_t mode;  /* enum message_mode */
     bool has_used; /* AMEND: `token` is the message's token_used */
-    /* GIVE_BACK: of a grant that this agent did not know, and for which no request of its own was
-     * under way. The message that named the grant may be old. So the quorum may have given this
-     * host a later grant since, which this agent does not know either. */
+    /* GIVE_BACK: this agent did not know the grant, and had no request for the lock under way. The
+     * message that named the grant may be old. So the quorum may have made a later grant to this
+     * host since, which this agent does not know either. */
     bool stray;
     /* ACQUIRE: what its newest copy says about the lock's queue. Each copy says it anew. */
     uint8_t tries; /* enum message_tries */
@@ -113,8 +113,9 @@ void requests_owner(struct host *host, const struct message_partitions *partitio
  * again, because earlier messages may be lost, and a voter that was restarted knows of no waiter. A
  * request that was sent only once waits for the end of its pause. */
 void requests_voters_up(struct host *host, uint32_t voters);
-/* Follows the voters to another record. Sends the requests for the partitions in `orphaned`, whose
- * coordinator was removed, to the voters that this host takes for the coordinators now. */
+/* Switches to another record of voters. The coordinator of each partition in `orphaned` was
+ * removed. Requests for these partitions are sent to the voters that this host now assumes to be
+ * their coordinators. */
 void requests_record(struct host *host, const struct succession *succession,
                      const struct message_partitions *orphaned);
 uint32_t requests_count(const struct host *host);

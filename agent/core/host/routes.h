@@ -39,9 +39,9 @@ void route_learn(struct host *host, uint32_t partition, const struct message_age
 /* Notes which voters can be reached, bit by voter: see HOST_VOTERS. Returns those of `up` that
  * could not be reached before. */
 uint32_t routes_voters(struct host *host, uint32_t up, uint32_t answering, uint32_t refused);
-/* Follows the voters to another record, which is in the configuration already. Fills in the
- * partitions whose coordinator was removed: for them this host takes the voter that rendezvous
- * hashing prefers now. */
+/* Switches to another record of voters, which is in the configuration already. Sets *orphaned to
+ * the partitions whose coordinator was removed. For these, this host now assumes the voter that
+ * rendezvous hashing prefers. */
 void routes_record(struct host *host, const struct succession *succession,
                    struct message_partitions *orphaned);
 /* Returns whether the voter can be reached. */

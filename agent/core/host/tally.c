@@ -9,9 +9,10 @@ enum { TALLY_HOLDS_MAX = HFI_FRAME_BROKEN_HOLDS_MAX };
 /* An owner that the coordinator named, or an agent that has answered. */
 struct tally_owner {
     struct message_agent agent;
-    bool named;    /* in the coordinator's last answer that arrived */
-    bool has;      /* it had its grant then; otherwise it may only have something to report */
-    bool counts;   /* it was named once, so its answer counts */
+    bool named;    /* the coordinator's last answer that arrived names it */
+    bool has;      /* in that answer it still had its grant; otherwise it may only have ended holds
+                    * to report */
+    bool counts;   /* some answer has named it, so its own answer counts */
     bool answered; /* it has reported what it ended */
     /* its answer: */
     int32_t result;
@@ -35,7 +36,7 @@ struct tally {
     uint32_t total; /* the holds that ended */
     uint32_t owner_count;
     uint32_t hold_count; /* the holds in `holds`, also those that do not count */
-    /* the items from the counts on are not initialised */
+    /* items beyond owner_count and hold_count are not initialised */
     struct tally_owner owners[MESSAGE_SHARES_MAX];
     struct tally_hold holds[TALLY_HOLDS_MAX];
 };
@@ -73,7 +74,7 @@ static bool is_agent(const struct message_agent *one, const struct message_agent
     return memcmp(one, other, sizeof(*one)) == 0;
 }
 
-/* Forgets the agent's holds, which do not count. */
+/* Removes those holds of the agent that do not count. */
 static void holds_forget(struct tally *tally, const struct message_agent *agent)
 {
     uint32_t kept = 0;
@@ -86,9 +87,9 @@ static void holds_forget(struct tally *tally, const struct message_agent *agent)
 }
 
 /*
- * Returns the agent's entry, which it makes if there is none. If the table is full, another entry
- * has to go: one that was never named, or only for an owner that is being named, one that the
- * coordinator no longer names. Returns NULL if there is none.
+ * Returns the agent's entry. Adds it if it is missing. If the table is full, the new entry replaces
+ * one that was never named. If `names` is true, it may also replace one that the coordinator no
+ * longer names. Returns NULL if no entry can be replaced.
  */
 static struct tally_owner *owner_of(struct tally *tally, const struct message_agent *agent,
                                     bool names)
@@ -123,7 +124,7 @@ static void note_closed(struct tally *tally, int64_t until_ns)
     tally->closed_until_ns = until_ns > tally->closed_until_ns ? until_ns : tally->closed_until_ns;
 }
 
-/* Adds the answer of an owner that was named. */
+/* Adds the answer of a named owner to the sum. */
 static void count_answer(struct tally *tally, const struct tally_owner *owner)
 {
     tally->result = tally->result == 0 ? owner->result : tally->result;
@@ -138,7 +139,7 @@ static void note_name(struct tally *tally, const struct message_agent *agent, bo
 {
     struct tally_owner *owner = owner_of(tally, agent, true);
     if (owner == NULL) {
-        return; /* there is room for as many names as one answer has */
+        return; /* cannot be: the table has room for all names of one answer */
     }
     owner->named = true;
     owner->has = has;
@@ -160,8 +161,8 @@ static void note_names(struct tally *tally, const struct message_broken *broken)
     }
 }
 
-/* Returns room for one more hold, in place of one that does not count if there is no other room and
- * `counts` is true. NULL: there is none. */
+/* Returns an entry for one more hold; NULL: there is none. If the table is full and `counts` is
+ * true, reuses the entry of a hold that does not count. */
 static struct tally_hold *hold_room(struct tally *tally, bool counts)
 {
     if (tally->hold_count < TALLY_HOLDS_MAX) {
@@ -175,8 +176,8 @@ static struct tally_hold *hold_room(struct tally *tally, bool counts)
     return NULL;
 }
 
-/* Notes what an agent reports. Only its first answer counts, because the others repeat it, and only
- * once the coordinator has named the agent. */
+/* Records the answer of an agent. Only its first answer counts, because later ones repeat it. It
+ * counts once the coordinator has named the agent. */
 static void note_holds(const struct host *host, struct tally *tally,
                        const struct message_agent *agent, const struct message_broken *broken)
 {
@@ -203,10 +204,10 @@ static void note_holds(const struct host *host, struct tally *tally,
 }
 
 /*
- * The sender has to be checked, because questions are numbered one after the other, so an agent can
- * guess the numbers of other questions. Only a voter can name owners, and say which grants the
- * break concerns. An owner reports its own holds, itself or through a voter. An owner of an earlier
- * release does not say which one it is; so only an answer that comes straight from it counts.
+ * The sender has to be checked, because questions are numbered one after the other, so any agent
+ * can guess the numbers. Only a voter may name owners, and say which grants the break concerns. An
+ * owner may report only its own holds, directly or through a voter. The report of an owner of an
+ * earlier release does not name that owner, so it counts only if it comes directly.
  */
 bool tally_note(struct host *host, uint32_t index, const struct message *message)
 {
@@ -245,8 +246,8 @@ void tally_note_own(struct host *host, uint32_t index, const struct message_brok
     note_holds(host, tally, &host->config.agent, broken);
 }
 
-/* Returns whether the owners that were named have answered; `all`: also those that have given their
- * grants back, and have only something to report. */
+/* Returns whether all named owners that still had their grants have answered. If `all` is true, the
+ * named owners that have given their grants back must have answered, too. */
 static bool is_answered(const struct tally *tally, bool all)
 {
     for (uint32_t i = 0; i < tally->owner_count; i++) {

@@ -3,13 +3,13 @@
  *
  * A shared lock can have holds on several hosts. The coordinator names the owners that it asks, and
  * each owner reports what it ended. A break is done when every owner that the coordinator named
- * last has answered. Any of the coordinator's answers is enough for that: it was decided after the
- * break began, so it names every owner that has a grant of before. An owner that it no longer names
- * has no such grant any more, or its session has ended.
+ * last has answered. Any answer of the coordinator will do. It was decided after the break began,
+ * so it names every owner that still has a grant from before the break. An owner that it no longer
+ * names has given that grant back, or its session has ended.
  *
- * Invariants: an owner counts once, however often it answers. An answer counts only if a voter has
- * named its agent, before or since. A break is never reported as done before the coordinator has
- * named the owners.
+ * Invariants: an owner counts once, however often it answers. An owner's answer counts only if a
+ * voter has named the owner, before the answer or after it. A break is never reported as done
+ * before the coordinator has named the owners.
  */
 #ifndef HOST_TALLY_H
 #define HOST_TALLY_H
@@ -22,11 +22,11 @@ struct tallies;
 struct tallies *tallies_lay_out(struct arena *arena, uint32_t count);
 /* Begins the tally with that index. */
 void tally_begin(struct host *host, uint32_t index);
-/* Notes a BROKEN about the break. Returns false if the sender may not say that. */
+/* Handles a BROKEN about the break. Returns false if its sender may not send it. */
 bool tally_note(struct host *host, uint32_t index, const struct message *message);
 /* Notes the outcome of a break of this host's own grant, which needs no other host. */
 void tally_note_own(struct host *host, uint32_t index, const struct message_broken *broken);
-/* Returns up to which version the break concerns grants; 0: this is not known yet. */
+/* Returns the highest version of a grant that the break concerns; 0: it is not known yet. */
 struct message_order tally_meant(const struct host *host, uint32_t index);
 /* Returns whether every owner that was named has answered. */
 bool tally_is_whole(const struct host *host, uint32_t index);

@@ -42,16 +42,17 @@ void agents_follow(struct quorum *quorum);
 
 /* ---- Voters ---- */
 
-/* Sets *voter to the index among the voters of the voter that sent the message. Returns false if no
- * voter sent it. */
+/* Sets *voter to the sender's index among the voters. Returns false if the sender of the message is
+ * no voter. */
 bool agents_voter(const struct quorum *quorum, const struct message *message, uint32_t *voter);
 /* As agents_voter(). Returns false also if the ballot is not that voter's own. */
 bool agents_proposer(const struct quorum *quorum, const struct message *message, uint64_t ballot,
                      uint32_t *voter);
-/* The index in the table of that voter; of this agent if `voter` is QUORUM_NO_VOTER. */
+/* Returns the voter's index in the table of agents; this agent's index if `voter` is
+ * QUORUM_NO_VOTER. */
 uint32_t agents_of_voter(const struct quorum *quorum, uint32_t voter);
-/* The index among the voters of the agent with that index in the table; voter_count if the agent is
- * no voter. */
+/* Returns the agent's index among the voters; voter_count if the agent is no voter. `index` is the
+ * agent's index in the table of agents. */
 uint32_t agents_as_voter(const struct quorum *quorum, uint32_t index);
 /* As step_send(), to a voter. */
 struct message *agents_send_voter(struct quorum *quorum, uint32_t voter, enum message_kind kind);

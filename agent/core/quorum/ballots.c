@@ -8,10 +8,10 @@
  * round. If a voter refuses because another voter coordinates the partition, this voter tries again
  * under the same round. Before each try it waits for a short random time.
  *
- * When the record of voters changes, a prepared partition stays prepared under its ballot, for one
- * number: it is *carried* (docs/PROTOCOL.md, rule 44). Meanwhile this voter asks the voters of the
- * new record to promise the same ballot. Once a majority of them has, the partition is as if it had
- * been prepared under the new number.
+ * When the record of voters changes, a prepared partition stays prepared under its ballot for one
+ * more number: it is *carried* (docs/PROTOCOL.md, rule 44). Meanwhile this voter asks the voters of
+ * the new record to promise the same ballot. Once a majority of them has, the partition is as if it
+ * had been prepared under the new number.
  */
 #include "ballots.h"
 
@@ -315,8 +315,9 @@ static void prepare_all(struct quorum *quorum)
     reaction_ballots_changed(quorum);
 }
 
-/* Returns whether the partition's ballot may be used under the present record: a majority promised
- * it under the number before, and this voter still has the same number in ballots. */
+/* Returns whether this voter may still use the partition's ballot under the present record. A
+ * majority must have promised it under the previous record, and this voter's number in ballots must
+ * be the same as then. */
 static bool may_carry(const struct quorum *quorum, const struct ballot *partition)
 {
     uint32_t self = quorum->config->self;
@@ -374,8 +375,9 @@ static bool replaced(const struct quorum *quorum, uint32_t p)
            voters_claimed(quorum, p, quorum->config->self);
 }
 
-/* Reviews a prepared partition whose preferred voter is `best`. Sets *yields if this call has
- * begun, or ended, to yield the partition. Returns true if this voter resigned. */
+/* Reviews a prepared partition whose preferred voter is `best`. Sets *yields if this voter has
+ * begun, or has ceased, to yield the partition in this call. Returns true if this voter
+ * resigned. */
 static bool review_prepared(struct quorum *quorum, uint32_t p, uint32_t best, bool *yields)
 {
     struct ballot *partition = &quorum->ballots->of[p];
@@ -543,7 +545,8 @@ static void confirmed(struct quorum *quorum, struct ballot *partition)
     quorum->ballots->carried--;
     partition->number = quorum->ballots->number;
     if (quorum->config->voter_count == 1 && !partition->complete) {
-        partition->complete = true; /* the only voter was in every majority of the two before */
+        partition->complete = true; /* before the change there were at most two voters, so this one
+                                     * was in every majority */
         quorum->ballots->incomplete--;
     }
 }

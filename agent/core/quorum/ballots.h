@@ -3,7 +3,7 @@
  * them to it.
  *
  *   OTHERS -> PREPARING   of the voters that can coordinate, this one is the preferred one, and no
- *                         voter whose claims count claims the partition
+ *                         other voter claims the partition (voters_claimed())
  *          -> PREPARED    a majority promised: from here on the heartbeats claim the partition
  *          -> OTHERS      this voter resigned: no majority echoes its heartbeats, or a round is
  *                         stuck, or it is about to end. Or it has yielded to another voter, which
@@ -11,8 +11,8 @@
  *
  * A prepared partition is *yielded* when the preferred voter is back and has been able to
  * coordinate for long enough (voters_settled()), or when this voter is about to be removed. This
- * voter then claims the partition no more, so the preferred voter takes it over. Until the others
- * refuse this voter's ballot it decides requests as before, so that they need not wait.
+ * voter then claims the partition no more, so the preferred voter takes it over. It decides
+ * requests as before until the others refuse its ballot, so that the requests need not wait.
  *
  * A proposal's order is (ballot, sequence). A ballot belongs to one voter. Each round is durable
  * before a ballot uses it, and no two processes use the same round. So no two proposals ever have
@@ -47,8 +47,8 @@ struct ballots *ballots_lay_out(struct arena *arena);
 void ballots_init(struct quorum *quorum);
 void ballots_load_round(struct quorum *quorum, uint32_t round);
 void ballots_start(struct quorum *quorum);
-/* Follows the voters to the record of that number: another voter may be the preferred one of a
- * partition. */
+/* Switches to the record of voters with that number. Another voter may then be the preferred one of
+ * a partition. */
 void ballots_follow(struct quorum *quorum, uint32_t number);
 
 /* ---- Rounds and orders ---- */
@@ -93,13 +93,12 @@ uint8_t ballots_to_read(const struct quorum *quorum, uint32_t partition);
  * and not complete. */
 bool ballots_is_read(const struct quorum *quorum, uint32_t partition);
 /* Returns whether rounds may begin: the partition is PREPARED, and the record of voters is durable
- * here, so that the other voters have got it before they get a round. */
+ * here. So the other voters get that record before any message of a round. */
 bool ballots_is_open(const struct quorum *quorum, uint32_t partition);
-/* Returns whether the partition is PREPARED under the record of voters before the present one, and
- * no majority of the present one has promised its ballot yet. */
+/* Returns whether the partition is PREPARED under the previous record of voters, and no majority of
+ * the present voters has promised its ballot yet. */
 bool ballots_is_carried(const struct quorum *quorum, uint32_t partition);
-/* Prepares the partition again, because none of the voters that promised, and were not read yet,
- * answers. */
+/* Prepares the partition again. Call it when no voter of ballots_to_read() answers. */
 void ballots_prepare_again(struct quorum *quorum, uint32_t partition);
 /* Notes that the voter's registers were read under this voter's ballot. Call it only while the
  * partition is being read. */
@@ -121,15 +120,16 @@ void ballots_round_age(struct quorum *quorum, const struct voters_round *round);
 /* Drops all counted promises, and prepares every partition that this voter coordinates anew. Call
  * it when the record of stores changed. */
 void ballots_recount(struct quorum *quorum);
-/* The record of voters has changed: partitions that were prepared under the number before stay
- * prepared, and are confirmed at the voters of now. All others are prepared anew. */
+/* Call it when the record of voters changed. Partitions that were prepared under the previous
+ * record stay prepared, and the present voters are asked to promise their ballots. All other
+ * partitions of this voter are prepared anew. */
 void ballots_carry(struct quorum *quorum);
 /* Sends the agent OWNER if this voter has just taken over a partition. Call it when a connection to
  * the agent was made. */
 void ballots_reached(struct quorum *quorum, const struct message_agent *name);
 int64_t ballots_tick(struct quorum *quorum);
 
-/* ---- For people, and tests ---- */
+/* ---- For display and tests ---- */
 
 /* Return the number of PREPARED partitions, and the number of those that are not complete.
  * ballots_ready() returns whether a majority echoes this voter's heartbeats, and every partition

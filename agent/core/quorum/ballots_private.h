@@ -25,8 +25,8 @@ struct ballot {
      * another voter has prepared it */
     bool yields;
     int64_t yields_ns; /* since when */
-    /* PREPARED: under the record of voters before; `mask` has those that have promised the same
-     * ballot under the present one */
+    /* PREPARED under the previous record of voters; `mask` has the present voters that have
+     * promised the same ballot */
     bool carried;
     uint32_t number; /* PREPARED: the number of the record under which a majority promised */
     /* the next try needs a new ballot: this one was prepared, or a voter refused it for a higher

@@ -36,7 +36,8 @@ enum {
  * started. A voter that starts over sets round again when it begins to vote. */
 struct bounds {
     uint32_t round;
-    uint32_t generations[MESSAGE_VOTERS_MAX + 1]; /* by voter; the last one: this agent, no voter */
+    uint32_t generations[MESSAGE_VOTERS_MAX + 1]; /* by voter; the last entry: this agent, if it is
+                                                   * no voter */
     int64_t pressed_ns; /* the sum of the lengths of all series of messages beyond a bound */
     int64_t refused_ns; /* when the last message beyond a bound came; INT64_MIN: none came */
     struct log_limits limits;

@@ -1,10 +1,10 @@
 /*
  * The register of the next record of voters: acceptor and proposer. See change.h.
  *
- * The rules that the code of this file keeps, as docs/PROTOCOL.md numbers them, are those of the
- * model tests/model/cell/members_record.pml: m1 (two majorities), m3 (one voter more or less), m7
- * (nothing begins before the number before is complete), m10 (a record that was read goes on), m11
- * (the newcomer accepts first) and m17 (no number of a ballot is used again).
+ * The code of this file enforces these rules of docs/PROTOCOL.md, which the model
+ * tests/model/cell/members_record.pml checks: m1 (two majorities), m3 (one voter more or less), m7
+ * (no change begins before the previous number is complete), m10 (a record that was read goes on),
+ * m11 (the newcomer accepts first) and m17 (no number of a ballot is used again).
  */
 #include "change.h"
 
@@ -17,12 +17,13 @@
 enum {
     PAUSE_MIN_MS = 20, /* before a new ballot, at random */
     PAUSE_MAX_MS = 120,
-    GIVE_UP_MS = 20000, /* a proposal without a majority for so long is given up */
-    SILENT_MS = 5000,   /* a newcomer that has not reported for so long is given up */
+    GIVE_UP_MS = 20000, /* a proposal is given up if it has no majority after this time */
+    SILENT_MS = 5000,   /* a newcomer is given up if it reports nothing for this long */
     LEARN_MS = 500,     /* how often LEARN is repeated */
     LEAVE_MS = 1000,    /* how long a voter that is to be removed may hand its partitions over */
     LEAVE_LOOK_MS = 50,
-    OLDER_TTLS = 3, /* for how many ttls an agent counts as one of an older version */
+    OLDER_TTLS = 3, /* an agent counts as older for so many ttls after its last message of an older
+                     * version */
 };
 
 struct change *change_lay_out(struct arena *arena, const struct quorum_limits *limits)
@@ -49,7 +50,7 @@ bool change_load(struct quorum *quorum, const struct quorum_change *row)
 {
     bool has = row->accepted != 0;
     if (row->number != members_voters(quorum)->number + 1) {
-        return true; /* of a number that was decided meanwhile */
+        return true; /* the row's number has been decided meanwhile */
     }
     if (!ballot_fits(row->promised) || !ballot_fits(row->accepted) ||
         row->accepted > row->promised ||
@@ -83,8 +84,9 @@ void change_follow(struct quorum *quorum)
         memset(&changes->learning, 0, sizeof(changes->learning));
     }
     if (proposal->stage == MESSAGE_CHANGE_LEARNS || proposal->stage == MESSAGE_CHANGE_DECIDES) {
-        /* Another proposer may have read this proposal's record, and have brought it to a majority.
-         * If this one did that itself, choose() sets CHOSEN after this. */
+        /* Another proposer may have read this voter's proposal from an acceptor, and have got a
+         * majority for it. Then the change counts as chosen here, too. If this voter got the
+         * majority itself, choose() sets CHOSEN afterwards. */
         struct proposal chosen = {.asked = proposal->asked, .record = *members_voters(quorum)};
         bool own = chosen.record.number == proposal->number && is_wish(&chosen);
         proposal->stage = own ? MESSAGE_CHANGE_CHOSEN : MESSAGE_CHANGE_REFUSED;
@@ -96,7 +98,8 @@ void change_follow(struct quorum *quorum)
     }
 }
 
-/* The row of the next number. A row of another number is of no use any more. */
+/* Returns the row of the next number. A row of another number is of no use any more, so it is
+ * cleared. */
 static struct quorum_change *row_of_next(struct quorum *quorum)
 {
     struct quorum_change *row = &quorum->changes->row;
@@ -127,8 +130,8 @@ static struct message_change *answer(struct quorum *quorum, uint32_t voter, enum
     return out;
 }
 
-/* Has the agent dialled at that address, too. Messages by which the proposer finds out whether it
- * is there (LEARN, CHANGE_PREPARE) go to no other address of it. */
+/* Makes the driver dial the agent at that address, too. LEARN and CHANGE_PREPARE go only to that
+ * address, because their answers show the proposer whether the agent is there. */
 static void seek_at(struct quorum *quorum, const struct message_agent *name,
                     const char address[MESSAGE_ADDRESS_MAX])
 {
@@ -137,9 +140,9 @@ static void seek_at(struct quorum *quorum, const struct message_agent *name,
     memcpy(out->address, address, sizeof(out->address));
 }
 
-/* The voter that the record moves may run at its new address already, while the voters dial the one
- * before. Then it is dialled there too as long as the record is proposed, because its promise is
- * needed. Which store votes for it does not depend on its address. */
+/* The voter that the record moves may run at its new address already, while the other voters still
+ * dial the old one. Its promise is needed, so it is also dialled at the new address as long as the
+ * record is proposed. Its address does not decide which store votes for it. */
 static void seek(struct quorum *quorum, const struct message_voters *record)
 {
     const struct message_voters *now = members_voters(quorum);
@@ -181,7 +184,7 @@ static bool same_voter(const struct message_voter *a, const struct message_voter
 }
 
 /* Returns whether `next` follows the present record: one voter more, one less, or one moved (m3),
- * and the new voter has a number that none ever had (m17). */
+ * and the new voter has a number that no voter ever had (m17). */
 static bool is_next(const struct quorum *quorum, const struct message_voters *next)
 {
     const struct message_voters *now = members_voters(quorum);
@@ -203,7 +206,7 @@ static bool is_next(const struct quorum *quorum, const struct message_voters *ne
     return less == 0 || message_voters_find(now, &next->changed) < now->count;
 }
 
-/* Returns whether this agent is the newcomer of that record, and has learned. */
+/* Returns whether this agent is the voter that the record adds, and has learned enough to join. */
 static bool may_join(const struct quorum *quorum, const struct message_voters *record)
 {
     const uint64_t *id = quorum->config->store_id;
@@ -233,14 +236,14 @@ void change_accept(struct quorum *quorum, const struct message *message)
         row->promised = asked->ballot;
         row->accepted = asked->ballot;
         message_voters_copy(&row->voters, &asked->voters);
-        persist(quorum); /* before the answer, which waits for it */
+        persist(quorum); /* the answer waits until this is durable */
     }
     struct message_change *out = answer(quorum, voter, MESSAGE_CHANGE_ACCEPTED, asked);
     out->higher = accepts ? 0 : row->promised;
 }
 
-/* A store that starts over takes over the newest record that the others have accepted, because the
- * lost store may have helped to choose it (docs/PROTOCOL.md, rule 26). */
+/* A store that starts over adopts the newest record that the others have accepted, because the lost
+ * store may have helped to choose it (docs/PROTOCOL.md, rule 26). */
 void change_read(struct quorum *quorum, const struct message *message)
 {
     const struct message_change *promise = &message->as.change;
@@ -271,7 +274,8 @@ static void refuse(struct proposal *proposal, enum message_change_reason reason,
     }
 }
 
-/* Returns an agent whose version of the wire has no changes; NULL if there is none. */
+/* Returns an agent whose version of the wire protocol has no changes of the voters; NULL if there
+ * is none. */
 static const struct message_agent *older_agent(const struct quorum *quorum)
 {
     int64_t long_ns = OLDER_TTLS * quorum->config->session_ttl_ns;
@@ -290,10 +294,10 @@ static bool answers(const struct quorum *quorum, uint32_t voter)
            members_status_of(quorum, voter) == MESSAGE_STATUS_VOTING;
 }
 
-/* Refuses a change that leaves no majority. An add needs every voter of now: if the newcomer died
- * after it accepted, and one voter more, the next changes would wait for them. The voter that a
- * move is about counts as one that answers, because it may run at its new address, where nobody
- * dials it before the move is proposed. */
+/* Refuses a change that leaves no majority. An add needs an answer from every present voter.
+ * Otherwise the newcomer might fail after it has accepted, and later changes would wait for it and
+ * for the silent voter. The voter that is to be moved counts as answering: it may run at its new
+ * address already, and nobody dials it there before the move is proposed. */
 static bool voters_answer(const struct quorum *quorum, struct proposal *proposal)
 {
     const struct quorum_config *config = quorum->config;
@@ -323,9 +327,9 @@ static bool voters_answer(const struct quorum *quorum, struct proposal *proposal
     return enough;
 }
 
-/* Returns the index of another voter that has the address of the wish; now->count if none has. Two
- * voters with one address could not both be reached, and neither could be moved away again if the
- * one that is not reached is needed for that. */
+/* Returns the index of another voter that has the requested address; now->count if none has. Of two
+ * voters with one address, only one could be reached. The cell might then need the other one to
+ * move either of them away again. */
 static uint32_t taken_by(const struct message_voters *now, const struct message_member_asked *asked)
 {
     uint32_t at = 0;
@@ -337,7 +341,7 @@ static uint32_t taken_by(const struct message_voters *now, const struct message_
     return at;
 }
 
-/* Checks what the record itself says about the wish. */
+/* Checks the operator's request against the present record. */
 static bool wish_fits(const struct quorum *quorum, struct proposal *proposal)
 {
     const struct message_voters *now = members_voters(quorum);
@@ -358,7 +362,7 @@ static bool wish_fits(const struct quorum *quorum, struct proposal *proposal)
         reason = MESSAGE_CHANGE_MOST;
     } else if ((adds && now->next_ballot_id == UINT16_MAX) ||
                (now->number + 1) % MESSAGE_NUMBERS == 0) {
-        reason = MESSAGE_CHANGE_IDS; /* the next number is of the next generation of the cell */
+        reason = MESSAGE_CHANGE_IDS; /* the next number would be of the cell's next generation */
     } else if (asked->act == MESSAGE_MEMBER_REMOVE && now->count == 1) {
         reason = MESSAGE_CHANGE_LAST;
     } else if (asked->act == MESSAGE_MEMBER_MOVE &&
@@ -374,8 +378,9 @@ static bool wish_fits(const struct quorum *quorum, struct proposal *proposal)
     return reason == MESSAGE_CHANGE_NONE;
 }
 
-/* Begins no change that an agent asks for which is no voter. Such an agent could make itself a
- * voter otherwise, and a voter's word counts for the whole cell (docs/SECURITY.md). */
+/* Returns whether the change may begin. If it may not, *proposal says why. An agent that is no
+ * voter may not ask for a change. Otherwise it could make itself a voter, and the whole cell
+ * believes its voters (docs/SECURITY.md). */
 static bool may_begin(const struct quorum *quorum, const struct message *message,
                       struct proposal *proposal)
 {
@@ -399,7 +404,7 @@ static bool may_begin(const struct quorum *quorum, const struct message *message
     return voters_answer(quorum, proposal);
 }
 
-/* Begins the record that the wish asks for, with the voters of now. */
+/* Fills in the next record with the present voters. The caller then applies the change to them. */
 static void begin_record(const struct quorum *quorum, const struct message_member_asked *asked,
                          struct message_voters *out)
 {
@@ -416,14 +421,15 @@ static void set_address(struct message_voters *record, const struct message_memb
     memcpy(record->of[at].address, asked->address, sizeof(record->of[at].address));
 }
 
-/* Makes the record that the wish asks for. */
+/* Makes the record that the operator's request asks for. */
 static void make_record(const struct quorum *quorum, const struct proposal *proposal,
                         struct message_voters *out)
 {
     const struct message_member_asked *asked = &proposal->asked;
     begin_record(quorum, asked, out);
     uint32_t at = message_voters_find(out, &asked->voter);
-    if ((out->cell_id[0] | out->cell_id[1]) == 0) { /* a cell's first change draws its id */
+    if ((out->cell_id[0] | out->cell_id[1]) == 0) { /* the cell's first change draws the cell's
+                                                     * id */
         out->cell_id[0] = step_random(quorum) ^ proposal->ballot;
         out->cell_id[1] = step_random(quorum) * UINT64_C(0x9e3779b97f4a7c15) | 1;
     }
@@ -508,8 +514,8 @@ static void send_accept(struct quorum *quorum)
     if (adds && !proposal->newcomer_has && agents_find(quorum, &record->changed, &agent)) {
         fill_accept(proposal, &step_send(quorum, agent, MESSAGE_CHANGE_ACCEPT)->as.change);
     }
-    /* m11: the newcomer accepts before those of n do. A record that was read from one of those was
-     * accepted by the newcomer before. */
+    /* m11: the newcomer accepts before the voters of n do. If the record was read from a voter of
+     * n, the newcomer has accepted it already. */
     for (uint32_t voter = 0; voter < quorum->config->voter_count; voter++) {
         if ((proposal->accepted >> voter & 1) == 0 &&
             (!adds || proposal->newcomer_has || proposal->read)) {
@@ -540,7 +546,8 @@ static void begin_ballot(struct quorum *quorum)
     send_prepare(quorum);
 }
 
-/* Another ballot is above this one: tries again under a higher one, after a random pause. */
+/* Another ballot is higher than this one. Tries again under a still higher one, after a random
+ * pause. */
 static void outbid(struct quorum *quorum, uint64_t higher)
 {
     uint64_t range_ns = (PAUSE_MAX_MS - PAUSE_MIN_MS) * (uint64_t)MS_NS;
@@ -771,8 +778,8 @@ static void report(struct quorum *quorum, uint32_t agent, const struct proposal 
     }
 }
 
-/* Returns whether the present record is what this request asked for: the request was repeated to
- * another voter, or to a process that knows nothing of it any more. */
+/* Returns whether the present record is the one that the request asks for. The request may be a
+ * repeat, to another voter or to a process that does not know it any more. */
 static bool is_done(const struct quorum *quorum, const struct message_member_asked *asked)
 {
     struct proposal proposal = {.asked = *asked, .record = *members_voters(quorum)};

@@ -1,26 +1,28 @@
 /*
- * When a number is complete. See change.h.
+ * Finds out when a number is complete. See change.h.
  *
- * Each voter looks for the following by itself, and begins anew when it restarts:
+ * Each voter checks the following by itself, and begins anew when it restarts:
  *
- *   1. A majority of the number before goes by the present one, so no majority votes under the
- *      number before any more. A message that waited for its sender's disk shows that.
+ *   1. A majority of the previous number uses the present one, so no majority votes under the
+ *      previous number any more. A message that waited for its sender's disk shows which number the
+ *      sender uses.
  *   2. A majority of the present number is guarded (m14): it ends no session whose lease a majority
- *      of the number before may have extended. A voter is guarded when it has counted every session
- *      as just renewed after it knew 1, or when a session time-to-live, counted long, has passed
- *      since it knew 1. It lists its marks under an incomplete number only when it is guarded.
+ *      of the previous number may have extended. A voter is guarded when it has counted every
+ *      session as just renewed after it knew that 1 holds, or when a session time-to-live, counted
+ *      long, has passed since it knew that. It lists its marks under an incomplete number only when
+ *      it is guarded.
  *   3. Every partition was prepared at a majority of the present number under a ballot that began
  *      under it, and what that majority held is at a majority of the present number (m8). The
  *      coordinators find that out (sync.c) and report it in their heartbeats.
- *   4. The marks of sessions are settled (m15): of each epoch that a voter has marked, a majority
- *      has the mark, or a majority of guarded voters said under the present number that it has
- *      none. If neither is so, this voter asks the others to mark that epoch too, which they do
- *      only if the session has lapsed by their own clocks.
+ *   4. The marks of sessions are settled (m15): for each epoch that any voter has marked, a
+ *      majority has the mark, or a majority of guarded voters has reported under the present number
+ *      that it has no mark. If neither is so, this voter asks the others to mark that epoch, too.
+ *      They do so only if the session has lapsed by their own clocks.
  *
- * To count every session as just renewed makes a session that is over end later, by up to one
- * time-to-live. If each of many changes did so, such a session would never end. So a voter does it
- * for two changes of any three time-to-lives (a replacement is two changes), and waits for the
- * others.
+ * If every session counts as just renewed, a session that is over ends up to one time-to-live
+ * later. If each of many changes did this, such a session would never end. So a voter does it for
+ * at most two changes (a replacement is two changes) within any three time-to-lives. For further
+ * changes it waits.
  */
 #include <string.h>
 
@@ -35,8 +37,8 @@ enum {
     GUARD_TTLS = 3,
 };
 
-/* Returns whether a voter of the number before is still one (REMOVE takes one away, and the voter
- * that ADD added was none). */
+/* Returns whether this present voter was a voter of the previous number, too. All were, except the
+ * voter that ADD added. */
 static bool was_voter(const struct message_voters *now, uint32_t voter)
 {
     return now->act != MESSAGE_MEMBER_ADD ||
@@ -50,7 +52,7 @@ static uint32_t count_before(const struct message_voters *now)
                                                : now->count;
 }
 
-/* m7, first part: returns whether a majority of the number before goes by the present number. */
+/* m7, first part: returns whether a majority of the previous number uses the present number. */
 static bool majority_knows(const struct quorum *quorum)
 {
     const struct message_voters *now = members_voters(quorum);
@@ -70,7 +72,7 @@ static void note_version(struct quorum *quorum, const struct message *message)
     }
 }
 
-/* Counts every session as just renewed, if that was not done for two changes lately. */
+/* Counts every session as just renewed, unless this voter has done so for two changes lately. */
 static void guard(struct quorum *quorum)
 {
     int64_t *guarded_ns = quorum->changes->guarded_ns;
@@ -172,7 +174,8 @@ void change_agent_named(struct quorum *quorum, uint32_t agent)
     for (uint32_t voter = 0; voter < MESSAGE_VOTERS_MAX; voter++) {
         if (changes->epochs[agent][voter] != 0) {
             changes->epochs[agent][voter] = 0;
-            changes->completion.listed = 0; /* what was read of the agent before is lost */
+            changes->completion.listed = 0; /* what was read about the agent that had this index is
+                                             * lost */
         }
     }
 }
@@ -201,7 +204,7 @@ void change_marked(struct quorum *quorum, const struct message *message)
     }
 }
 
-/* Returns an epoch of the agent whose mark is not settled; 0 if there is none. */
+/* Returns an epoch of the agent for which the marks are not settled; 0 if there is none. */
 static uint32_t unsettled(const struct quorum *quorum, uint32_t agent)
 {
     const uint32_t *epochs = quorum->changes->epochs[agent];

@@ -3,10 +3,9 @@
  *
  * It copies the registers and checkpoints of the voter that proposes, partition by partition, again
  * and again until it joins. It copies no marks: a voter marks a session only by its own clock
- * (m15).
- * Nothing depends on how much it has copied but the time for which the cell with one voter more has
- * fewer voters that are up to date: its answers do not count, and a number is complete only when a
- * majority of its voters has everything.
+ * (m15). Safety does not depend on how much it has copied: its answers do not count yet, and a
+ * number is complete only when a majority of its voters has everything. The more it has copied, the
+ * sooner the larger cell has all its voters up to date.
  */
 #include <string.h>
 
@@ -14,8 +13,9 @@
 
 enum {
     REPORT_MS = 200,
-    FORGET_MS = 10000, /* it ceases to learn if no LEARN came for this long */
-    PASSES = 2,        /* after so many it has all but what changed within the last one */
+    FORGET_MS = 10000, /* this store ceases to learn if no LEARN came for this long */
+    PASSES = 2,        /* after so many passes it has everything except what changed during the last
+                        * pass */
 };
 
 bool learning_is_ready(const struct quorum *quorum)

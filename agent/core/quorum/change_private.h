@@ -13,11 +13,11 @@ struct proposal {
     uint32_t number;              /* the number that the change makes */
     struct message_voters record; /* what is proposed; count 0: not known yet */
     bool read;                    /* `record` was read from an acceptor */
-    /* DECIDES, of a removal: the voter is not to coordinate any more; and it hands its partitions
-     * over before the ballot begins */
+    /* DECIDES, for a removal. parting: the voter may not coordinate any more. leaves: it is handing
+     * its partitions over, before the ballot begins. */
     bool parting;
     bool leaves;
-    int64_t leaves_ns; /* until when at the latest */
+    int64_t leaves_ns; /* the latest end of `leaves` */
     bool accepting;
     uint64_t ballot;
     uint64_t best;     /* the newest ballot under which an acceptor had accepted a record */
@@ -36,19 +36,20 @@ struct proposal {
 
 /* What is known about the completion of the present number. */
 struct completion {
-    uint8_t knows;      /* the voters that go by it, by bit */
-    bool removed_knows; /* the removed voter goes by it */
-    int64_t since_ns; /* since when a majority of the number before has been known to; 0: not yet */
-    bool guarded;     /* all sessions were counted as just renewed at that moment */
+    uint8_t knows;      /* the voters that use it, by bit */
+    bool removed_knows; /* the removed voter uses it */
+    int64_t since_ns;   /* since when a majority of the previous number is known to use it; 0: it is
+                       * not known */
+    bool guarded;       /* all sessions were counted as just renewed at since_ns */
     struct message_partitions settled;
     uint8_t listed;  /* the voters whose marks were read, by bit */
-    uint8_t lacking; /* the voters of one of whose marks there was no room, by bit */
+    uint8_t lacking; /* the voters with a mark for which there was no room here, by bit */
     int64_t next_ns;
 };
 
-/* What a store does that learns. */
+/* The state of a store that learns. */
 struct learning {
-    uint64_t id; /* of the proposer's change; 0: it does not learn */
+    uint64_t id; /* the id of the proposer's change; 0: this store does not learn */
     struct message_agent proposer;
     int64_t until_ns; /* it ceases to learn if no LEARN comes before */
     int64_t next_ns;  /* when to report again */
@@ -58,15 +59,16 @@ struct learning {
 };
 
 struct change {
-    struct quorum_change row; /* the acceptor of the next number; number 0: it has nothing */
+    struct quorum_change row; /* this acceptor's row of the next number; number 0: it has none */
     struct proposal proposal;
     struct completion completion;
     struct learning learning;
-    /* when all sessions were last counted as just renewed for a change, and for the change before
-     * that; 0: not in this process */
+    /* when all sessions were counted as just renewed for the last two changes, the newer one last;
+     * 0: not in this process */
     int64_t guarded_ns[2];
     int64_t *older_ns; /* by agent: when a message of an older version last came; 0: never */
-    /* by agent and voter: the epoch up to which that voter has marked, as read under this number */
+    /* by agent and voter: the epoch up to which that voter has marked, as this voter read it under
+     * the present number */
     uint32_t (*epochs)[MESSAGE_VOTERS_MAX];
 };
 

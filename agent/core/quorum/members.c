@@ -1,14 +1,6 @@
 /*
- * The record of stores, HELLO, and what was seen of other stores. See members.h.
- *
- * Until a store votes, its messages report the commit that it had when it was opened. That number
- * is persisted as the store's own row of `seen`. Why: a process that starts and ends without voting
- * makes commits too, and by such commits an old copy of a store must not catch up with the commits
- * that other voters have seen. So the first commit that a process makes contains that row, whatever
- * that commit is for and whatever the voter's status is (members_keep_opened, keep_opened). The row
- * is deleted when the store votes. Higher commits are reported only once the deletion is durable.
- * From then on each commit is reported at once, so any message that shows a vote also shows a
- * commit that contains that vote.
+ * The start of a voter, HELLO, and what was seen of other stores. Gives messages and ticks to the
+ * other files of members. See members.h.
  */
 #include "members.h"
 
@@ -26,240 +18,22 @@ enum {
     WAIT_LOG_AGAIN_MS = 60000,
 };
 
-/* In the store's own row of `seen`: the store had no commit when it was opened. 0 would mean that
- * there is no such row. */
-#define OPENED_EMPTY ((uint64_t)INT64_MAX)
-
 static bool id_equal(const uint64_t a[2], const uint64_t b[2])
 {
     return a[0] == b[0] && a[1] == b[1];
 }
 
-static struct member *own(struct quorum *quorum)
-{
-    return &quorum->members->of[quorum->config->self];
-}
-
-static bool has_record(const struct quorum *quorum)
-{
-    uint32_t self = quorum->config->self;
-    return quorum->members->of[self != QUORUM_NO_VOTER ? self : 0].line.generation != 0;
-}
-
-/* The membership number: four configured bits, and four bits of each generation. Two voters have
- * the same number if they know the same generations. */
-static uint32_t number_of(const struct quorum *quorum)
-{
-    uint32_t number = quorum->config->membership & 0xf;
-    for (uint32_t i = 0; i < quorum->config->voter_count; i++) {
-        uint32_t generation = quorum->members->of[i].line.generation;
-        number |= (generation == 0 ? 0 : (generation - 1) & 0xf) << (4 * i + 4);
-    }
-    return number;
-}
-
-enum message_voter_status members_status(const struct quorum *quorum)
-{
-    return (enum message_voter_status)quorum->members->status;
-}
-
-enum message_voter_status members_status_of(const struct quorum *quorum, uint32_t voter)
-{
-    return voter == quorum->config->self
-               ? members_status(quorum)
-               : (enum message_voter_status)quorum->members->of[voter].status;
-}
-
-struct members *members_lay_out(struct arena *arena, const struct quorum_limits *limits)
-{
-    struct members *members = arena_take(arena, 1, sizeof(*members));
-    ARENA_TAKE(arena, members, told_ns, limits->agents);
-    return members;
-}
-
-bool members_votes(const struct quorum *quorum)
-{
-    return quorum->members->status == MESSAGE_STATUS_VOTING;
-}
-
-bool members_rules_match(const struct quorum *quorum, const struct message_renew *renew)
-{
-    return quorum->members->voters.number == 1
-               ? renew->rules == quorum->members->rules_digest
-               : renew->durations == quorum->members->durations_digest;
-}
-
-void members_note_rules(struct quorum *quorum)
-{
-    struct message_rules rules;
-    quorum_rules(quorum->config, &rules);
-    quorum->members->rules_digest = message_rules_digest(&rules);
-    quorum->members->durations_digest = message_durations_digest(&rules);
-}
-
-/* The store's commit when it was opened. If an earlier process opened the store and never voted,
- * returns the lower commit that the store had then. */
-static uint64_t opened_commit(const struct quorum *quorum)
-{
-    uint64_t opened = quorum->members->opened_commit;
-    uint64_t kept = quorum->members->of[quorum->config->self].kept_commit;
-    if (kept == OPENED_EMPTY) {
-        return 0;
-    }
-    return kept != 0 && kept < opened ? kept : opened;
-}
-
-uint64_t members_reported_commit(const struct quorum *quorum)
-{
-    /* votes of before its voter was removed may still wait for the disk */
-    bool voted = members_votes(quorum) || quorum->members->status == MESSAGE_STATUS_RETIRED;
-    bool logged = voted && quorum->members->commit >= quorum->members->vote_commit;
-    return logged ? quorum->members->commit : opened_commit(quorum);
-}
-
 void members_init(struct quorum *quorum)
 {
     members_begin_voters(quorum);
-    quorum->members->number = number_of(quorum);
-}
-
-void members_set_commit(struct quorum *quorum, uint64_t commit)
-{
-    struct members *members = quorum->members;
-    members->commit = commit;
-    members->committing = false;
-    if (!step_started(quorum) && !members->opened) {
-        members->opened = true;
-        members->opened_commit = commit;
-    }
-}
-
-void members_committing(struct quorum *quorum)
-{
-    quorum->members->committing = true;
-}
-
-uint32_t members_generation(const struct quorum *quorum, uint32_t voter)
-{
-    return quorum->members->of[voter].line.generation;
-}
-
-uint32_t members_number(const struct quorum *quorum)
-{
-    return quorum->members->number;
-}
-
-/* ---- The record ---- */
-
-/* If the membership number has changed, asks again for everything that was counted under the old
- * number. */
-static void recount(struct quorum *quorum)
-{
-    if (number_of(quorum) != quorum->members->number) {
-        members_recount(quorum);
-    }
-}
-
-void members_count_votes_anew(struct quorum *quorum)
-{
-    quorum->members->number = number_of(quorum);
-    rejoin_recount(quorum);
-    sessions_recount(quorum);
-    sync_recount(quorum);
-}
-
-void members_recount(struct quorum *quorum)
-{
-    members_count_votes_anew(quorum);
-    ballots_recount(quorum);
-}
-
-void members_put_line(struct quorum *quorum, uint32_t voter, const struct message_member *line)
-{
-    struct quorum_member *row = &step_emit(quorum, ACTION_PERSIST_MEMBER)->as.member;
-    quorum->members->of[voter].line = *line;
-    row->voter = quorum->config->voters[voter];
-    row->member = *line;
-}
-
-void members_set_line(struct quorum *quorum, uint32_t voter, const struct message_member *line)
-{
-    members_put_line(quorum, voter, line);
-    recount(quorum);
-}
-
-void members_announce(struct quorum *quorum)
-{
-    for (uint32_t i = 0; i < quorum->config->voter_count; i++) {
-        quorum->members->of[i].hello_ns = step_now_ns(quorum);
-    }
-    step_schedule(quorum, step_now_ns(quorum));
-}
-
-static void fill_own_line(const struct quorum *quorum, uint64_t commit, struct quorum_seen *row)
-{
-    row->voter = quorum->config->name;
-    row->store_id[0] = quorum->config->store_id[0];
-    row->store_id[1] = quorum->config->store_id[1];
-    row->commit = commit;
-}
-
-static void keep_own_commit(struct quorum *quorum, uint64_t commit)
-{
-    fill_own_line(quorum, commit, &step_emit(quorum, ACTION_PERSIST_SEEN)->as.seen);
-    own(quorum)->kept_commit = commit;
-}
-
-bool members_keep_opened(struct quorum *quorum, struct quorum_seen *row)
-{
-    HF_CHECK(!step_started(quorum));
-    uint64_t opened = opened_commit(quorum);
-    if (quorum->config->voter_count == 1 || quorum->config->self == QUORUM_NO_VOTER ||
-        own(quorum)->kept_commit != 0) {
-        return false;
-    }
-    own(quorum)->kept_commit = opened != 0 ? opened : OPENED_EMPTY;
-    fill_own_line(quorum, own(quorum)->kept_commit, row);
-    return true;
-}
-
-void members_vote(struct quorum *quorum)
-{
-    if (own(quorum)->kept_commit != 0) {
-        quorum->members->opened_commit = opened_commit(quorum);
-        keep_own_commit(quorum, 0);
-        /* The next commit deletes the store's own row of `seen`. If a commit is under way now, the
-         * commit after that one does. */
-        quorum->members->vote_commit = quorum->members->commit +
-                                       (quorum->members->committing ? 2 : 1);
-    }
-    quorum->members->status = MESSAGE_STATUS_VOTING;
-    quorum->members->voted = true;
-    if (quorum->config->voter_count > 1) {
-        step_log(quorum, "voter_votes", NULL, own(quorum)->line.generation);
-        members_announce(quorum);
-        voters_heartbeat_soon(quorum);
-        ballots_review(quorum);
-    }
-}
-
-static struct action_log *refuse(struct quorum *quorum, const struct message_agent *by,
-                                 int64_t number)
-{
-    quorum->members->status = MESSAGE_STATUS_REFUSED;
-    members_announce(quorum);
-    ballots_review(quorum); /* gives up the partitions that this voter coordinates */
-    struct action_log *log = step_log(quorum, "voter_refused", by, number);
-    step_log_text(log, "the store of ");
-    step_log_agent(log, &quorum->config->name);
-    return log;
+    members_renumber(quorum);
 }
 
 static void refuse_copy(struct quorum *quorum, const struct message_agent *by, uint64_t commit)
 {
-    struct action_log *log = refuse(quorum, by, (int64_t)commit);
+    struct action_log *log = members_refuse(quorum, by, (int64_t)commit);
     step_log_text(log, " is an old copy: commit ");
-    step_log_number(log, opened_commit(quorum));
+    step_log_number(log, members_opened_commit(quorum));
     step_log_text(log, ", but ");
     step_log_agent(log, by);
     step_log_text(log, " has seen commit ");
@@ -268,18 +42,9 @@ static void refuse_copy(struct quorum *quorum, const struct message_agent *by, u
                        "member rejoin");
 }
 
-void members_refuse_other(struct quorum *quorum, const struct message_agent *by)
-{
-    struct action_log *log = refuse(quorum, by, 0);
-    step_log_text(log, " is not the one that the cell knows (reported by ");
-    step_log_agent(log, by);
-    step_log_text(log, "): the store was lost or replaced. The voter does not vote. On this host, "
-                       "with the agent stopped: holdfast member rejoin");
-}
-
 static void refuse_used(struct quorum *quorum)
 {
-    struct action_log *log = refuse(quorum, NULL, 0);
+    struct action_log *log = members_refuse(quorum, NULL, 0);
     step_log_text(log,
                   " has promises or locks, but no record of a cell of several voters: it was in "
                   "use in another cell. The voter does not vote. On this host, with the agent "
@@ -301,12 +66,12 @@ static uint32_t voter_named(const struct quorum *quorum, const struct message_ag
 }
 
 /* Writes that voter's line of the record, for a HELLO. Without a record, the line has the store id
- * from the voter's own HELLO, and generation 0. Each field is set by itself: a copy of the struct
- * may fill its padding with what was in memory. */
+ * from the voter's own HELLO, and generation 0. This sets each field by itself, because a copy of
+ * the struct might put bytes of other memory into its padding. */
 static void report_line(const struct quorum *quorum, uint32_t voter, struct message_member *line)
 {
     const struct member *member = &quorum->members->of[voter];
-    bool recorded = has_record(quorum);
+    bool recorded = members_have_record(quorum);
     const uint64_t *id = recorded ? member->line.store_id : member->store_id;
     line->store_id[0] = id[0];
     line->store_id[1] = id[1];
@@ -317,7 +82,7 @@ static void fill(const struct quorum *quorum, uint32_t voter, struct message_hel
 {
     hello->status = quorum->members->status;
     hello->incarnation = quorum->members->nonce;
-    hello->bootstrapped = has_record(quorum);
+    hello->bootstrapped = members_have_record(quorum);
     quorum_rules(quorum->config, &hello->rules);
     for (uint32_t i = 0; i < hello->rules.voter_count; i++) {
         report_line(quorum, voter_named(quorum, &hello->rules.voters[i]), &hello->members[i]);
@@ -341,7 +106,8 @@ static void send_hello(struct quorum *quorum, uint32_t voter)
 void members_answer(struct quorum *quorum, uint32_t agent, const struct message_hello *asked)
 {
     uint32_t voter = agents_as_voter(quorum, agent);
-    /* a store that is no voter's has a quorum core, too, and that core asks */
+    /* a RETIRED or LEARNING store is no voter's, but its agent has a quorum core, and that core
+     * asks */
     bool core = voter < quorum->config->voter_count ||
                 (asked != NULL && asked->status >= MESSAGE_STATUS_RETIRED);
     enum message_kind kind = core ? MESSAGE_HELLO : MESSAGE_HELLO_ACK;
@@ -427,7 +193,7 @@ static void take_record(struct quorum *quorum, const struct message *message)
 static void note_own_line(struct quorum *quorum, const struct message *message,
                           const struct message_member *line)
 {
-    const struct message_member *mine = &own(quorum)->line;
+    const struct message_member *mine = &members_own(quorum)->line;
     if (quorum->members->status == MESSAGE_STATUS_REJOINING) {
         rejoin_note_line(quorum, line);
         return;
@@ -465,7 +231,7 @@ static bool is_old_copy(struct quorum *quorum, const struct message *message)
 {
     const struct message_hello *hello = &message->as.hello;
     if (!id_equal(hello->seen.store_id, quorum->config->store_id) ||
-        hello->seen_commit <= opened_commit(quorum)) {
+        hello->seen_commit <= members_opened_commit(quorum)) {
         return false;
     }
     refuse_copy(quorum, &message->from, hello->seen_commit);
@@ -495,7 +261,7 @@ static void check_seen(struct quorum *quorum, uint32_t voter, const struct messa
 
 static bool same_record(const struct quorum *quorum, const struct message_hello *hello)
 {
-    bool same = hello->bootstrapped && has_record(quorum);
+    bool same = hello->bootstrapped && members_have_record(quorum);
     for (uint32_t i = 0; i < hello->rules.voter_count; i++) {
         const struct message_member *line = &hello->members[i];
         uint32_t voter = voter_named(quorum, &hello->rules.voters[i]);
@@ -511,13 +277,14 @@ static void note_voter(struct quorum *quorum, uint32_t voter, const struct messa
     const struct message_hello *hello = &message->as.hello;
     struct member *member = &quorum->members->of[voter];
     member->status = hello->status;
-    if (!has_record(quorum) && !hello->bootstrapped) {
+    if (!members_have_record(quorum) && !hello->bootstrapped) {
         note_store(quorum, voter, message->store_id);
     }
     if (hello->bootstrapped) {
         if (quorum->members->status == MESSAGE_STATUS_EMPTY) {
             take_record(quorum, message);
-        } else if (quorum->members->status != MESSAGE_STATUS_REFUSED || has_record(quorum)) {
+        } else if (quorum->members->status != MESSAGE_STATUS_REFUSED ||
+                   members_have_record(quorum)) {
             merge(quorum, message);
         }
     }
@@ -577,7 +344,8 @@ void members_hello(struct quorum *quorum, const struct message *message)
         return;
     }
     struct member *member = &quorum->members->of[voter];
-    /* What the sender says of the voters of another record is of no use here. */
+    /* A HELLO under another record lists the voters of that record, so its contents are of no use
+     * here. */
     if (message->number == 0 || message->number == quorum->members->voters.number) {
         member->differs = contradicts(quorum, message, &member->differs_logged);
         if (!member->differs) {
@@ -625,7 +393,7 @@ static void keep_seen(struct quorum *quorum, uint64_t behind)
         any = any || (i != quorum->config->self &&
                       members->of[i].seen_commit >= members->of[i].kept_commit + behind);
     }
-    if (!any || !has_record(quorum)) {
+    if (!any || !members_have_record(quorum)) {
         return;
     }
     members->seen_ns = step_now_ns(quorum) + SEEN_MS * MS_NS;
@@ -675,7 +443,7 @@ bool members_load_seen(struct quorum *quorum, const struct quorum_seen *row)
     HF_CHECK(!step_started(quorum));
     uint32_t voter = voter_named(quorum, &row->voter);
     if (voter == quorum->config->voter_count && is_own_name(quorum, &row->voter)) {
-        own(quorum)->kept_commit = row->commit; /* members_vote() deletes the row */
+        members_own(quorum)->kept_commit = row->commit; /* members_vote() deletes the row */
         return true;
     }
     if (voter == quorum->config->voter_count) {
@@ -702,26 +470,17 @@ static bool was_used(const struct quorum *quorum)
     return used;
 }
 
-/* Persists the commit that the store had when it was opened, in the first commit of this process.
- * Does nothing if an earlier process has persisted it. */
-static void keep_opened(struct quorum *quorum)
-{
-    uint64_t opened = opened_commit(quorum);
-    if (own(quorum)->kept_commit == 0) {
-        keep_own_commit(quorum, opened != 0 ? opened : OPENED_EMPTY);
-    }
-}
-
 void members_start(struct quorum *quorum)
 {
     struct members *members = quorum->members;
     members_note_rules(quorum);
     members_forget_lines(quorum);
     members->nonce = sessions_incarnation(quorum);
-    members->number = number_of(quorum);
+    members_renumber(quorum);
     members->since_ns = step_now_ns(quorum);
     members->wait_log_ns = step_now_ns(quorum) + WAIT_LOG_MS * MS_NS;
-    memcpy(own(quorum)->store_id, quorum->config->store_id, sizeof(own(quorum)->store_id));
+    memcpy(members_own(quorum)->store_id, quorum->config->store_id,
+           sizeof(members_own(quorum)->store_id));
     if (quorum->config->self == QUORUM_NO_VOTER) {
         members->status = members->voted ? MESSAGE_STATUS_RETIRED : MESSAGE_STATUS_LEARNING;
         members_announce(quorum);
@@ -731,7 +490,7 @@ void members_start(struct quorum *quorum)
         members_add_lines(quorum);
     }
     if (quorum->config->voter_count == 1) {
-        if (!has_record(quorum)) {
+        if (!members_have_record(quorum)) {
             struct message_member line = {.generation = 1};
             memcpy(line.store_id, quorum->config->store_id, sizeof(line.store_id));
             members_set_line(quorum, 0, &line);
@@ -744,13 +503,13 @@ void members_start(struct quorum *quorum)
         members_announce(quorum);
         return;
     }
-    keep_opened(quorum);
+    members_keep_opened_commit(quorum);
     if (quorum->config->rejoin) {
         members->status = MESSAGE_STATUS_REJOINING;
         rejoin_start(quorum);
-    } else if (!has_record(quorum) && was_used(quorum)) {
+    } else if (!members_have_record(quorum) && was_used(quorum)) {
         refuse_used(quorum);
-    } else if (!has_record(quorum)) {
+    } else if (!members_have_record(quorum)) {
         members->status = MESSAGE_STATUS_EMPTY;
     } else {
         members->status = MESSAGE_STATUS_LISTED;
@@ -797,7 +556,7 @@ static int64_t tick_alone(struct quorum *quorum)
     if (!recover_is_over(quorum)) {
         return recover_tick(quorum);
     }
-    sessions_refresh(quorum); /* the wait of this voter makes no session lapse */
+    sessions_refresh(quorum); /* no session may lapse because this voter waited */
     members_vote(quorum);
     ballots_review(quorum);
     return NEVER;

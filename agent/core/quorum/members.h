@@ -7,9 +7,9 @@
  * what they know (docs/PROTOCOL.md, rule 25). This voter has one of these voter statuses:
  *
  *   EMPTY      The store has no record. Either the cell is new: the record is made when every voter
- *              of the configuration reports EMPTY and has received the same store ids as this one,
- *              for then nobody has promised anything. Or another voter already has a record that
- *              names this store, and this voter takes it over.
+ *              of the configuration reports EMPTY and has received the same store ids as this one.
+ *              Then nobody has promised anything yet. Or another voter already has a record that
+ *              names this store, and this voter adopts that record.
  *   LISTED     The record names this store, but the store may be an old copy of the disk. The other
  *              voters keep the highest commit that they saw of it. This voter votes when a
  *              majority, itself included, has seen no commit that its store lacks.
@@ -17,10 +17,10 @@
  *   REFUSED    The store is an old copy, or is not the one that the record names. It never votes:
  *              an operator has to make the voter start over.
  *   REJOINING  An operator made the voter start over. The voter's line gets the next generation. Of
- *              two lines of a voter, all voters follow the line with the higher generation.
+ *              two lines for one voter, all voters use the line with the higher generation.
  *   RETIRED    The voter was removed. Its store answers, and never votes again.
  *   LEARNING   The agent is no voter, and its store copies what the voters have. It begins to vote
- *              when it goes by a record that names this store.
+ *              when it uses a record that names this store.
  *
  * Invariants: votes are counted by generation. The header of every message has a membership number,
  * made from the generations of the record. The receiver ignores a vote whose number differs from
@@ -30,18 +30,23 @@
  * that it did while its votes were counted under the old number. Until a store votes, its messages
  * report the commit that it had when it was opened.
  *
- * The record of voters (proto/voters.h) says who the voters are. This agent goes by a record when
- * it knows that it was chosen, and makes it durable before it acts on it (docs/PROTOCOL.md,
- * "Changing the voters"). A message of another record is no vote, and asks for none.
+ * The record of voters (proto/voters.h) says who the voters are. This agent uses a record once it
+ * knows that the record was chosen. It makes the record durable before it acts on it
+ * (docs/PROTOCOL.md, "Changing the voters"). A message under another record is not a vote, and does
+ * not get one.
  *
- * After a recovery of the cell its only voter is LISTED until every session of before is over
- * (members_recover.c).
+ * After a recovery of the cell its only voter is LISTED until every session from before the
+ * recovery is over (members_recover.c).
  *
- * Three files call each other here. members.c has the record of stores, the status, HELLO, and what
- * was seen of other stores. members_rejoin.c has the phases of starting over. members.c gives
- * messages to the phases; each phase ends with a change of the record or of the status.
- * members_voters.c has the record of voters, which changes the status, and decides which messages
- * count.
+ * The files, from the top down:
+ *   members.c           the start, HELLO, and what was seen of other stores; gives messages and
+ *                       ticks to the others
+ *   members_wait.c      logs why this voter does not vote yet
+ *   members_voters.c    the record of voters; which messages count
+ *   members_rejoin.c    the phases of starting over
+ *   members_stores.c    the record of stores, the status, and the commit that messages report
+ *   members_recover.c   the wait after a recovery
+ * members_stores.c and members_rejoin.c call each other: members_private.h says why.
  */
 #ifndef QUORUM_MEMBERS_H
 #define QUORUM_MEMBERS_H
@@ -77,13 +82,13 @@ enum message_voter_status members_status_of(const struct quorum *quorum, uint32_
 uint32_t members_generation(const struct quorum *quorum, uint32_t voter);
 /* The membership number that this voter writes into headers. */
 uint32_t members_number(const struct quorum *quorum);
-/* The record of voters by which this agent goes, and its digest. */
+/* The record of voters that this agent uses, and its digest. */
 const struct message_voters *members_voters(const struct quorum *quorum);
 uint64_t members_voters_digest(const struct quorum *quorum);
 /* Returns whether the rules (cell-wide configuration) of the agent that sent this renewal equal
  * this voter's. */
 bool members_rules_match(const struct quorum *quorum, const struct message_renew *renew);
-/* Returns whether the sender goes by the same record of voters as this agent. */
+/* Returns whether the sender uses the same record of voters as this agent. */
 bool members_same_voters(const struct quorum *quorum, const struct message *message);
 /* Returns whether this voter may act on a message. A voter neither gives nor counts votes if its
  * status, record or rules do not fit the sender's. */
@@ -100,20 +105,21 @@ void members_hello(struct quorum *quorum, const struct message *message);
 void members_answer(struct quorum *quorum, uint32_t agent, const struct message_hello *asked);
 /* Notes the commit that the header reports of the sender's store. */
 void members_learn(struct quorum *quorum, const struct message *message);
-/* If the sender goes by an older record of voters, sends it this agent's. If it goes by a newer
- * one, asks for that. */
+/* If the sender uses an older record of voters, sends it this agent's record. If it uses a newer
+ * one, asks for that record. */
 void members_compare(struct quorum *quorum, const struct message *message);
 /* Handle VOTERS and ASK_VOTERS. */
 void members_told(struct quorum *quorum, const struct message *message);
 void members_asked(struct quorum *quorum, const struct message *message);
-/* Goes by a record that this voter has seen chosen, and tells the voters of it. */
+/* Switches to a record that this voter has seen chosen, and sends that record to its voters. */
 void members_choose(struct quorum *quorum, const struct message_voters *voters);
-/* The record is complete: makes that durable, and tells the other voters. */
+/* Call it when the record is complete. Makes that durable, and notifies the other voters. */
 void members_complete(struct quorum *quorum);
 void members_link(struct quorum *quorum, uint32_t voter, bool up);
 /* For a voter that starts over: notes another voter's promise. */
 void members_promise(struct quorum *quorum, const struct message *message);
-/* The same in the register of the next record of voters. Returns whether the promise counts. */
+/* As members_promise(), for a promise in the register of the next record of voters. Returns whether
+ * the promise counts. */
 bool members_promise_change(struct quorum *quorum, const struct message *message);
 /* For a voter that starts over: notes that a listing was read to its end. */
 void members_listing_read(struct quorum *quorum, uint32_t voter, enum message_sync_what what,
@@ -122,7 +128,7 @@ void members_listing_read(struct quorum *quorum, uint32_t voter, enum message_sy
  * that costs no extra commit. Call it at the end of each step. */
 void members_end_step(struct quorum *quorum);
 int64_t members_tick(struct quorum *quorum);
-/* Notes that the clock was wrong until now: a wait that it measured begins anew. */
+/* Call it when the clock was wrong until now: a wait that was measured with it begins anew. */
 void members_count_anew(struct quorum *quorum);
 
 /* ---- Commits: see quorum_set_commit() and the functions below it ---- */

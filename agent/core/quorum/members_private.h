@@ -1,8 +1,8 @@
 /*
- * Shared by members.c, members_rejoin.c and members_voters.c. These files call each other:
- * members.c gives each message and tick to the phase of starting over that waits for it. A phase
- * ends with a change of the record of stores or of this voter's status, which members.c keeps. A
- * new record of voters (members_voters.c) changes both, too.
+ * Shared by the files of members (members.h lists them). Two of them call each other:
+ * members_stores.c and members_rejoin.c. A phase of starting over ends with a change of this
+ * voter's line or status, which members_stores.c keeps. When the record of stores changes,
+ * whatever the phase has counted is counted anew.
  */
 #ifndef QUORUM_MEMBERS_PRIVATE_H
 #define QUORUM_MEMBERS_PRIVATE_H
@@ -16,7 +16,7 @@ struct member {
     /* For another voter: the id of its store, the highest commit of that store that a message
      * reported, and the highest that this voter has persisted. For this voter: kept_commit is 0
      * once the store votes; before that it is the commit that the store had when it was opened
-     * (members.c). */
+     * (members_stores.c). */
     uint64_t seen_id[2];
     uint64_t seen_commit;
     uint64_t kept_commit;
@@ -56,20 +56,21 @@ struct recover {
 };
 
 struct members {
-    struct member of[MESSAGE_VOTERS_MAX + 1]; /* the last one: this agent, if it is no voter */
+    struct member of[MESSAGE_VOTERS_MAX + 1]; /* the last entry: this agent, if it is no voter */
     bool voted;                /* the store has voted, perhaps for a voter that was removed since */
     uint8_t status;            /* enum message_voter_status */
     bool opened;               /* whether opened_commit is set */
     uint64_t opened_commit;    /* the store's commit when it was opened */
     uint64_t vote_commit;      /* from this commit on, messages report the current commit */
     uint64_t nonce;            /* this voter's HELLO carries it, and an answer must repeat it */
-    uint64_t rules_digest;     /* with the voters, for a record of number 1 */
-    uint64_t durations_digest; /* without them */
+    uint64_t rules_digest;     /* of the rules and the voters of record 1 */
+    uint64_t durations_digest; /* of the rules without the voters */
     uint32_t number;           /* the membership number in the headers that this voter sends */
-    struct message_voters voters; /* the record by which this agent goes */
+    struct message_voters voters; /* the record that this agent uses */
     uint64_t voters_digest;
     int64_t *told_ns;    /* by agent: when it was last sent VOTERS or ASK_VOTERS; 0: never */
-    int64_t conflict_ns; /* when to log again that an agent goes by another record of that number */
+    int64_t conflict_ns; /* when to log again that an agent uses another record of the same
+                          * number */
     int64_t ask_ns;      /* when to ask the others again whether the record is complete */
     int64_t seen_ns;     /* the earliest time to persist again what was seen of other stores */
     int64_t since_ns;
@@ -80,31 +81,46 @@ struct members {
     struct recover recover;
 };
 
-/* ---- members.c ---- */
+/* ---- members_stores.c ---- */
 
+/* This voter's entry, or this agent's if it is no voter. */
+struct member *members_own(struct quorum *quorum);
+/* Returns whether this store has the record of stores. */
+bool members_have_record(const struct quorum *quorum);
+/* Makes the membership number from the record's generations. Counts nothing anew. */
+void members_renumber(struct quorum *quorum);
 void members_set_line(struct quorum *quorum, uint32_t voter, const struct message_member *line);
-/* As members_set_line(), but counts nothing anew. */
+/* As members_set_line(), but keeps what was counted. */
 void members_put_line(struct quorum *quorum, uint32_t voter, const struct message_member *line);
 /* Sends every voter HELLO at the next tick, because something changed here. */
 void members_announce(struct quorum *quorum);
-void members_vote(struct quorum *quorum);
-/* Refuses this store, because it is not the one that the record names. `by` reported that. */
-void members_refuse_other(struct quorum *quorum, const struct message_agent *by);
 /* Asks again for everything that was counted under another record of stores. */
 void members_recount(struct quorum *quorum);
 /* As members_recount(), but leaves the ballots as they are. */
 void members_count_votes_anew(struct quorum *quorum);
 /* Notes the cell's rules, which name the voters. */
 void members_note_rules(struct quorum *quorum);
+/* The commit that the store had when it was opened. If an earlier process opened the store and
+ * never voted, the lower commit that the store had then. */
+uint64_t members_opened_commit(const struct quorum *quorum);
+/* Persists the commit that the store had when it was opened, in the first commit of this process.
+ * Does nothing if an earlier process has persisted it. */
+void members_keep_opened_commit(struct quorum *quorum);
+void members_vote(struct quorum *quorum);
+/* Refuses this store. `by` reported that, or NULL. The caller adds the reason to the log line. */
+struct action_log *members_refuse(struct quorum *quorum, const struct message_agent *by,
+                                  int64_t number);
+/* Refuses this store, because it is not the one that the record names. `by` reported that. */
+void members_refuse_other(struct quorum *quorum, const struct message_agent *by);
 
 /* ---- members_voters.c ---- */
 
 /* At the start of a store that never voted: forgets the lines that it has. */
 void members_forget_lines(struct quorum *quorum);
-/* Adds the lines that the record of voters gives, where this store has none: it was added, and
- * restarted before it went by the record that adds it. */
+/* Adds the lines that the record of voters has and this store lacks. It lacks them if the agent was
+ * added, and restarted before it used the record that adds it. */
 void members_add_lines(struct quorum *quorum);
-/* Goes by the voters of the configuration, which are those of number 1. */
+/* Uses the voters of the configuration, as the record of number 1. */
 void members_begin_voters(struct quorum *quorum);
 int64_t members_voters_tick(struct quorum *quorum);
 
@@ -126,11 +142,12 @@ int64_t rejoin_tick(struct quorum *quorum);
  * have done their part, by bit. */
 void members_log_wait(struct quorum *quorum, uint8_t rejoin_there);
 
-/* ---- members_recover.c. It calls nothing of the other two files. ---- */
+/* ---- members_recover.c ---- */
 
 /* Begins the wait. Returns false if the configuration has none. */
 bool recover_start(struct quorum *quorum);
-/* Returns whether this voter waits. The next three functions are for a voter that does. */
+/* Returns whether this voter waits. recover_is_over() and recover_tick() are only for a voter that
+ * does. */
 bool recover_waits(const struct quorum *quorum);
 /* Returns how long this voter still waits; 0: it does not wait. */
 int64_t recover_left_ns(const struct quorum *quorum);

@@ -1,11 +1,11 @@
 /*
  * The wait after a recovery of the cell: see members_private.h and docs/PROTOCOL.md, "Recovery".
  *
- * The store of a recovered cell knows no lock and no session of before. Agents that renewed their
- * sessions with the lost voters may still hold locks, and closed locks may still have a lock-delay
- * before them. So the only voter does not vote, and so grants nothing and acknowledges no renewal,
- * until all of that is over by its own clock. No clock of another process is of any use for this,
- * so a voter that is started again counts anew.
+ * The store of a recovered cell knows no lock and no session from before the recovery. Agents that
+ * renewed their sessions with the lost voters may still hold locks, and closed locks may still have
+ * a lock-delay before them. So the only voter does not vote, and so grants nothing and acknowledges
+ * no renewal, until all of that is over by its own clock. This wait cannot be measured with the
+ * clock of another process, so a voter that is started again begins the wait anew.
  */
 #include "members_private.h"
 

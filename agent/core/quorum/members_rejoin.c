@@ -1,26 +1,27 @@
 /*
- * A voter that starts over, with an empty store under a new id (MESSAGE_STATUS_REJOINING).
+ * How a voter starts over, with an empty store under a new id (MESSAGE_STATUS_REJOINING).
  *
  *   LEARN    More than half of the other voters send their records. This store's line gets a
  *            generation above this voter's generation in all of them.
  *   REPORT   More than half of the others have the new line, and the record of voters is complete.
- *            The old store's votes count no more.
+ *            From then on the old store's votes do not count.
  *   PREPARE  More than half of the others promise a new ballot for every partition, and for the
- *            register of the next record of voters. Whatever the old store helped to choose is at
- *            one of these voters, and the old store's promises cannot help to choose anything more.
+ *            register of the next record of voters. Every value that the old store helped to choose
+ *            is at one of these voters. The old store's promises cannot help to choose anything
+ *            more.
  *   SYNC     This voter adopts all registers, checkpoints and marks of the voters that promised. It
  *            reads all of these voters at the same time: what it adopts does not depend on the
  *            order (docs/PROTOCOL.md, rule 26).
  *
  * The voter also waits for a full session time-to-live from the start. The old store may have
  * acknowledged a renewal just before it was lost. That lease must end before a majority has marked
- * its session. But a mark may exist at one other voter only; the copy that SYNC makes here is the
- * second, and two voters can be a majority.
+ * its session. A mark may exist at only one other voter. Then SYNC makes the second copy here, and
+ * two voters can be a majority.
  *
  * After SYNC this voter promises the ballot of PREPARE itself, durably, and votes. It coordinates
- * nothing under that ballot. Why more than half of the others: a majority that included the old
- * store includes at least half of the others, so at least one of these is among more than half. A
- * cell of one voter cannot start over this way.
+ * nothing under that ballot. More than half of the others are needed for this reason: a majority
+ * that included the old store includes at least half of the others, so it has a voter in common
+ * with every set of more than half. A cell of one voter cannot start over this way.
  *
  * If the process is killed before the end, the next process begins with LEARN again. The new line
  * stays, unless some voter has a newer one.
@@ -162,7 +163,8 @@ static bool awaits_promise(const struct quorum *quorum, const struct message *me
            rejoin->phase == REJOIN_PREPARE && ballot == rejoin->ballot && !rejoin->anew;
 }
 
-/* A voter has answered. Tries again under a higher ballot, goes on, or waits for other answers. */
+/* Call it when a voter has answered. Depending on the answers so far, this tries again under a
+ * higher ballot, begins SYNC, or waits for other answers. */
 static void count_promise(struct quorum *quorum, uint32_t voter, bool all)
 {
     struct rejoin *rejoin = &quorum->members->rejoin;
@@ -214,7 +216,7 @@ void members_promise(struct quorum *quorum, const struct message *message)
         return;
     }
     ballots_note(quorum, promise->higher);
-    if (message->number == 0) { /* an older version of the wire, in which no voters change */
+    if (message->number == 0) { /* a version of the wire protocol without changes of the voters */
         rejoin->promised_change |= (uint8_t)(1u << voter);
     }
     bool all = true;
@@ -245,14 +247,14 @@ void rejoin_answered(struct quorum *quorum, uint32_t voter, const struct message
             return;
         }
         if (!quorum->members->voters.complete) {
-            return; /* no store begins anew while the voters are being changed */
+            return; /* no store starts over while the voters are being changed */
         }
         bool kept = own->line.generation > rejoin->seen_generation;
         set_line(quorum, kept ? own->line.generation : rejoin->seen_generation + 1);
     } else if (rejoin->phase == REJOIN_REPORT && quorum->members->of[voter].same) {
         rejoin->known |= (uint8_t)(1u << voter);
-        /* The voters may have begun to change meanwhile. Only when the change is complete does a
-         * majority of the present voters have all that the earlier voters have chosen. */
+        /* A change of the voters may have begun meanwhile. Only when it is complete, a majority of
+         * the present voters has everything that the earlier voters have chosen. */
         if (rules_count(rejoin->known) >= needed(quorum) && quorum->members->voters.complete) {
             prepare(quorum);
         }

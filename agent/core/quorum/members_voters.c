@@ -1,19 +1,22 @@
 /*
- * The record of voters by which this agent goes. See members.h, proto/voters.h, and
- * docs/PROTOCOL.md, "Changing the voters".
+ * The record of voters that this agent uses. See members.h, proto/voters.h, and docs/PROTOCOL.md,
+ * "Changing the voters".
  *
- * An agent learns of another record by VOTERS, which is sent only of a record that was chosen.
- * Whoever gets a message of a lower number sends VOTERS, and whoever gets one of a higher number
- * asks for it. In both cases the message itself is no vote here (members_admit()).
+ * An agent receives another record in a VOTERS message, which only contains a record that was
+ * chosen. An agent that receives a message under a lower number sends VOTERS to the sender. An
+ * agent that receives a message under a higher number asks for VOTERS. In both cases the message
+ * itself does not count as a vote (members_admit()).
  *
- * When this agent goes by another record, its voters take the place of those of the configuration,
- * in ascending order of their names. Everything that is kept by a voter's index follows the voter's
- * name (reaction_follow()), and everything that was counted is counted anew: answers of different
- * numbers are never counted together. A ballot that a majority promised under the number before may
- * be used under the present one (ballots_carry()), and under no later one.
+ * When this agent switches to another record, the voters of that record replace those of the
+ * configuration, in ascending order of their names. Tables that are indexed by voter are reordered,
+ * so that each entry stays with its voter's name (reaction_follow()). Everything that was counted
+ * is counted anew, because answers under different numbers are never counted together. A ballot
+ * that a majority promised under the previous number may be used under the present one
+ * (ballots_carry()), but under no later one.
  *
- * An agent that follows a record tells the other voters of it before it sends them anything under
- * that record: whatever comes first would be no vote there, and would have to be sent again.
+ * An agent that switches to a record sends that record to the other voters before any message under
+ * it. A message that arrived earlier would not count as a vote there, and would have to be sent
+ * again.
  */
 #include <string.h>
 
@@ -29,16 +32,6 @@ enum {
     NUMBERS_FREE = 1 << 16,
 };
 
-const struct message_voters *members_voters(const struct quorum *quorum)
-{
-    return &quorum->members->voters;
-}
-
-uint64_t members_voters_digest(const struct quorum *quorum)
-{
-    return quorum->members->voters_digest;
-}
-
 void members_begin_voters(struct quorum *quorum)
 {
     struct quorum_config *config = quorum->config;
@@ -48,20 +41,11 @@ void members_begin_voters(struct quorum *quorum)
     quorum->members->voters_digest = message_voters_digest(&quorum->members->voters);
 }
 
-bool members_same_voters(const struct quorum *quorum, const struct message *message)
-{
-    const struct members *members = quorum->members;
-    if (message->number == 0) {
-        return members->voters.number == 1; /* an older version of the wire: members->differs */
-    }
-    return message->number == members->voters.number && message->digest == members->voters_digest;
-}
+/* ---- Switching to a record ---- */
 
-/* ---- Going by a record ---- */
-
-/* Compares the voters of now with those of the next record. A name that was removed and added again
- * is another voter: it has another number in ballots. After a recovery all are others: even the
- * survivor has another store. */
+/* Maps the present voters to those of the next record. A name that was removed and added again
+ * counts as a new voter, because it has another number in ballots. After a recovery all voters
+ * count as new: even the surviving voter has another store. */
 static void compare(const struct quorum *quorum, const struct message_voters *next,
                     struct succession *succession)
 {
@@ -121,8 +105,8 @@ bool members_load_voters(struct quorum *quorum, const struct message_voters *vot
     return true;
 }
 
-/* Returns whether the record names this agent with this store. Voters of a number-1 record have no
- * store in it. */
+/* Returns whether the record names this agent with this store. The record of number 1 names no
+ * stores. */
 static bool names_this_store(const struct quorum *quorum)
 {
     const struct quorum_config *config = quorum->config;
@@ -144,7 +128,8 @@ static void follow_lines(struct quorum *quorum, const struct succession *success
     }
 }
 
-/* The line of a new voter is in the record of voters: the store with which it joined. */
+/* Adds the line of each new voter. The record of voters names the store with which that voter
+ * joined. */
 static void add_lines(struct quorum *quorum, const struct succession *succession)
 {
     const struct message_voters *voters = &quorum->members->voters;
@@ -157,8 +142,9 @@ static void add_lines(struct quorum *quorum, const struct succession *succession
     }
 }
 
-/* The lines of a store that never voted may be of voters that were removed, and added again with
- * other stores, while this agent had no quorum core. The other voters have the lines of now. */
+/* This agent may have had no quorum core while voters were removed, and added again with other
+ * stores. So the lines of a store that never voted may be outdated. The other voters send the
+ * present lines. */
 void members_forget_lines(struct quorum *quorum)
 {
     struct members *members = quorum->members;
@@ -169,10 +155,11 @@ void members_forget_lines(struct quorum *quorum)
 }
 
 /*
- * What the store has from the time when it voted is that of any voter that was away: values with
- * the orders of then, promises and marks, which only forbid. So it may stay. As a voter the agent
- * gets another number in ballots. But a voter may have been removed and added again meanwhile, with
- * another store, so the lines of the record of stores have to come from the others.
+ * The store keeps its rows from the time when it voted, as the store of a voter that was down does.
+ * Its values have the orders of that time, and its promises and marks can only forbid something. If
+ * the agent becomes a voter again, it gets another number in ballots. But another voter may have
+ * been removed and added again meanwhile, with another store. So the lines of the record of stores
+ * must come from the other voters.
  */
 void members_learn_again(struct quorum *quorum)
 {
@@ -200,13 +187,14 @@ void members_add_lines(struct quorum *quorum)
     }
 }
 
-/* Returns whether this store waits to hear what others have seen of it, and there are none. */
+/* Returns whether this store waits for the reports of other voters about its commits, although
+ * there is no other voter any more. */
 static bool waits_for_nobody(const struct quorum *quorum)
 {
     return members_status(quorum) == MESSAGE_STATUS_LISTED && quorum->config->voter_count == 1;
 }
 
-/* Decides whether this store votes under the record by which the agent goes now. */
+/* Decides whether this store votes under the record that the agent uses now. */
 static void set_status(struct quorum *quorum, const struct succession *succession)
 {
     struct members *members = quorum->members;
@@ -227,7 +215,7 @@ static void set_status(struct quorum *quorum, const struct succession *successio
         sessions_refresh(quorum);
         members_vote(quorum);
     } else if (members->status == MESSAGE_STATUS_LEARNING && quorum->config->rejoin) {
-        /* it starts over, and did not know yet that the cell has added its voter */
+        /* it starts over, and learns only now that the cell has added it as a voter */
         members->status = MESSAGE_STATUS_REJOINING;
         rejoin_start(quorum);
     } else {
@@ -266,7 +254,7 @@ static void tell(struct quorum *quorum, uint32_t agent)
     message_voters_copy(&told->voters, &quorum->members->voters);
 }
 
-/* Tells the voters of the present record, apart from this one. */
+/* Sends the present record to its other voters. */
 static void tell_voters(struct quorum *quorum)
 {
     for (uint32_t i = 0; i < quorum->config->voter_count; i++) {
@@ -282,7 +270,7 @@ static void follow(struct quorum *quorum, const struct message_voters *voters)
     uint32_t self = quorum->config->self;
     compare(quorum, voters, &succession);
     take_voters(quorum, voters);
-    /* durable before this agent acts on it: its votes wait for the disk */
+    /* the record is durable before this agent acts on it, because its votes wait for the disk */
     persist(quorum);
     report(quorum, will_vote(quorum, &succession));
     members_note_rules(quorum);
@@ -325,8 +313,8 @@ static void ask(struct quorum *quorum, uint32_t agent)
         quorum->members->voters.number;
 }
 
-/* Returns whether a newer record is believed from that agent. An agent that is no voter could
- * otherwise replace the cell's voters. */
+/* Returns whether this agent accepts a newer record from the sender. If any agent could send one,
+ * an agent that is no voter could replace the cell's voters. */
 static bool is_trusted(const struct quorum *quorum, const struct message *message)
 {
     const struct quorum_config *config = quorum->config;
@@ -338,8 +326,8 @@ static bool is_trusted(const struct quorum *quorum, const struct message *messag
     return is;
 }
 
-/* Asks for the record of a higher number that the message names. If the sender would not be
- * believed, asks a voter of the present record. */
+/* Asks for the record of a higher number that the message names. If the sender is not trusted, asks
+ * a voter of the present record instead. */
 static void ask_about(struct quorum *quorum, const struct message *message, uint32_t agent)
 {
     uint32_t count = quorum->config->voter_count;
@@ -359,8 +347,8 @@ static bool find_sender(struct quorum *quorum, const struct message *message, ui
                : agents_find(quorum, &message->from, agent);
 }
 
-/* Two records of one number: the store of each is that of a cell of its own. In one cell no two
- * records of one number are chosen. */
+/* Logs that another agent has another record of the same number. In one cell no two records of one
+ * number are chosen, so the two agents belong to different cells. */
 static void note_conflict(struct quorum *quorum, const struct message_agent *from, uint32_t number,
                           uint64_t digest)
 {
@@ -372,10 +360,9 @@ static void note_conflict(struct quorum *quorum, const struct message_agent *fro
     struct action_log *log = step_log(quorum, "voters_conflict", from, number);
     members->conflict_ns = step_now_ns(quorum) + CONFLICT_LOG_MS * MS_NS;
     step_log_agent(log, from);
-    step_log_text(log,
-                  " goes by other voters under the same number: it is of another cell, and was "
-                  "perhaps recovered as well. Neither counts the votes of the other. Stop one "
-                  "of the two, and remove its store");
+    step_log_text(log, " uses other voters under the same number: it is of another cell, and was "
+                       "perhaps recovered as well. Neither counts the votes of the other. Stop one "
+                       "of the two, and remove its store");
 }
 
 void members_compare(struct quorum *quorum, const struct message *message)
@@ -444,8 +431,9 @@ void members_told(struct quorum *quorum, const struct message *message)
     }
 }
 
-/* A voter that does not know that its record is complete asks the others, itself too: their answers
- * wait for their disks, and so show that they go by the record (change_complete.c). */
+/* A voter that does not know that its record is complete asks all voters of the record, itself
+ * included. An answer waits for the disk of its sender, so it shows that the sender uses the record
+ * (change_complete.c). */
 int64_t members_voters_tick(struct quorum *quorum)
 {
     struct members *members = quorum->members;
@@ -483,7 +471,7 @@ static bool asks_for_vote(enum message_kind kind)
            kind == MESSAGE_SYNC || kind == MESSAGE_CHANGE_PREPARE || kind == MESSAGE_CHANGE_ACCEPT;
 }
 
-/* Returns whether the sender goes by a record of before the last recovery of the cell. Its sessions
+/* Returns whether the sender uses a record from before the last recovery of the cell. Its sessions
  * are over, and its votes are refused for ever (docs/PROTOCOL.md, "Recovery"). */
 static bool is_from_before(const struct quorum *quorum, const struct message *message)
 {
@@ -516,7 +504,7 @@ bool members_admit(const struct quorum *quorum, const struct message *message)
     }
     bool of_voter = agents_voter(quorum, message, &voter);
     if (!of_voter && (message->kind == MESSAGE_SYNC || message->kind == MESSAGE_CHANGE_ACCEPTED)) {
-        /* A learner reads what it needs to vote. It accepts the record that adds it. */
+        /* A learner reads the registers that it needs, and accepts the record that adds it. */
         return members_votes(quorum);
     }
     if (!of_voter || quorum->members->of[voter].differs) {

@@ -1,4 +1,4 @@
-/* The log line that says why this voter does not vote yet. See members.h. It calls nothing of
+/* The log line that says why this voter does not vote yet. See members.h. It calls no function of
  * members.c. */
 #include "members_private.h"
 

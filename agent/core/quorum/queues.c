@@ -303,7 +303,7 @@ static void partition_changed(struct quorum *quorum, uint32_t p)
         struct operation *operation = &quorum->queues->operations[at];
         bool same = state == PARTITION_PREPARED && operation->order.ballot == ballot;
         if (operation->state != OPERATION_WAITING && same) {
-            if (open) { /* the round goes on under another record of voters */
+            if (open) { /* the round continues under the new record of voters */
                 wait_until(quorum, operation, step_now_ns(quorum));
             }
             continue;
@@ -315,7 +315,8 @@ static void partition_changed(struct quorum *quorum, uint32_t p)
     }
 }
 
-/* Forgets the voters' answers to the round: they were given under another record of voters. */
+/* Drops the voters' answers to the round, because they were given under another record of
+ * voters. */
 static void round_anew(struct quorum *quorum, struct operation *operation)
 {
     operation->mask = 0;

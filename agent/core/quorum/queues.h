@@ -38,10 +38,10 @@ struct queues *queues_lay_out(struct arena *arena, const struct quorum_limits *l
 
 /* Notes that this index now belongs to another agent. */
 void queues_agent_named(struct quorum *quorum, uint32_t agent);
-/* Follows the voters to another record: an answer goes through the voter that passed its request
- * on, if it still is one. */
+/* Switches to another record of voters. If a voter passed a request on, the answer still goes
+ * through that voter, unless it was removed. */
 void queues_follow(struct quorum *quorum, const struct succession *succession);
-/* Counts the voters' answers to the rounds anew, because the record of voters is another one. */
+/* Counts the voters' answers to the rounds anew. Call it when the record of voters changed. */
 void queues_count_anew(struct quorum *quorum);
 /* Returns whether nothing of the agent is queued here. */
 bool queues_is_unknown(const struct quorum *quorum, uint32_t agent);

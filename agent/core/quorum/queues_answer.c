@@ -23,7 +23,7 @@ static struct message_refused *refuse(struct quorum *quorum, const struct queued
     return refused;
 }
 
-/* Returns the size of a table of this voter; 0: it is not one number. */
+/* Returns the size of a table of this voter; 0: the table has no single size. */
 static uint32_t room_of(const struct quorum *quorum, enum hfi_table table)
 {
     const struct quorum_limits *limits = &quorum->config->limits;
@@ -150,9 +150,9 @@ static uint32_t owners_of(const struct quorum *quorum, const struct record *valu
     return record_shares(quorum, value, owners);
 }
 
-/* Returns the entry of the break. The first copy of the request makes the entry, and notes the
- * owners that the break concerns. If the host already knows up to which version its break concerns
- * grants, because another voter coordinated before, that version counts. */
+/* Returns the entry of the break. At the first copy of the request this makes the entry, and notes
+ * the owners that the break concerns. The break concerns grants up to a version. If another voter
+ * coordinated before, the host knows that version already, and its request names it. */
 static struct break_forwarded *forwarded(struct quorum *quorum,
                                          const struct queued_request *request,
                                          const struct share *owners, uint32_t count)
@@ -195,8 +195,8 @@ static bool is_owner(const struct share *owners, uint32_t count, const struct sh
     return false;
 }
 
-/* Returns for how long the lock-delays of ended sessions still keep the lock closed. *last is the
- * agent whose lock-delay ends last; 0 ms: AGENTS_NONE. */
+/* Returns for how many ms the lock-delays of ended sessions still keep the lock closed. Sets *last
+ * to the agent whose lock-delay ends last; AGENTS_NONE if the result is 0. */
 static uint32_t closed_by_expiry_ms(const struct quorum *quorum, const struct record *value,
                                     const struct share *owners, uint32_t count, uint16_t *last)
 {
@@ -213,8 +213,8 @@ static uint32_t closed_by_expiry_ms(const struct quorum *quorum, const struct re
     return (uint32_t)((left_ns + MS_NS - 1) / MS_NS);
 }
 
-/* Writes into the refusal for how long, and behind which host, the lock is closed, if a lock-delay
- * after the end of a session keeps it closed. Returns whether one does. */
+/* Returns whether a lock-delay after the end of a session keeps the lock closed. If so, writes the
+ * time that is left, and the host of that session, into the refusal. */
 static bool say_closed(const struct quorum *quorum, const struct record *value,
                        struct message_refused *refused)
 {
@@ -253,7 +253,7 @@ void answer_closed(struct quorum *quorum, const struct operation *operation,
     refused->owner = closed.owner;
 }
 
-/* Begins the BROKEN that names the owners which this voter asks. */
+/* Begins a BROKEN. The caller adds the names of the owners that this voter asks. */
 static struct message_broken *
 name_owners(struct quorum *quorum, const struct queued_request *request, struct message_order meant)
 {
@@ -265,9 +265,9 @@ name_owners(struct quorum *quorum, const struct queued_request *request, struct 
     return broken;
 }
 
-/* Sends BREAK_HOLD to one owner, and notes the owner's name for the host. An owner whose session
- * has ended gets nothing, because the lock-delay of that session runs already. Returns false
- * then. */
+/* Sends BREAK_HOLD to one owner, and adds the owner's name to `named`, if that is not NULL. Sends
+ * nothing and returns false if the owner's session has ended, because the lock-delay of that
+ * session runs already. */
 static bool ask_owner(struct quorum *quorum, const struct queued_request *request,
                       const struct message_name *name, const struct share *owner,
                       const struct break_forwarded *entry, struct message_broken *named)
@@ -283,9 +283,9 @@ static bool ask_owner(struct quorum *quorum, const struct queued_request *reques
 }
 
 /* Asks for the end of the owners' sessions. An owner that has not answered the first copy of the
- * break may be gone for good, and its session ends only if a voter asks for that. Each call may
- * send a message to every voter, and the operation's next look in this step needs room, too. The
- * next copy of the break asks for the rest. */
+ * break may be gone for good, and its session ends only if a voter asks for that. Each
+ * sessions_want_end() may send a message to every voter, and the operation's next look in this step
+ * needs room, too. If the room does not suffice, the next copy of the break asks for the rest. */
 static void want_ends(struct quorum *quorum, const struct share *owners, uint32_t count,
                       struct message_order meant)
 {
@@ -298,13 +298,13 @@ static void want_ends(struct quorum *quorum, const struct share *owners, uint32_
 }
 
 /*
- * Sends BREAK_HOLD to every owner that the break concerns. These owners answer the host, and a
- * BROKEN tells the host which owners they are: first those that have their grants, `total` in
- * number; then those that have given them back since the break came, which may still report what
+ * Sends BREAK_HOLD to every owner that the break concerns. These owners answer the host directly. A
+ * BROKEN names them to the host: first the `total` owners that still have their grants, then the
+ * owners that have given them back since the break came. The latter may still report holds that
  * they ended.
  *
- * A host of an earlier release takes the first answer for the outcome. It gets no names, and is
- * answered from here only if there is no owner to ask.
+ * A host of an earlier release takes the first answer for the outcome. So it gets no names, and
+ * this voter answers it only if there is no owner to ask.
  */
 static void answer_break(struct quorum *quorum, const struct queued_request *request,
                          const struct message_name *name, const struct record *value)
@@ -356,8 +356,9 @@ void answer_tries(struct quorum *quorum, struct operation *operation)
     }
 }
 
-/* Refuses a request because a voter has no room for the operation's value: the first one that has
- * said so, or this voter. The size of another voter's table is not known. */
+/* Refuses a request because a voter has no room for the operation's value. The refusal names the
+ * first other voter that has reported this, or else this voter. The size of another voter's table
+ * is not known. */
 static void answer_no_value(struct quorum *quorum, const struct operation *operation,
                             const struct queued_request *request, const struct message_name *name)
 {

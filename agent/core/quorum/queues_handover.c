@@ -20,9 +20,9 @@
  * gone would then keep its turn through every change of coordinator. A host that is not gone asks
  * again, and reports how long it has waited.
  *
- * A request that this voter was about to grant says so with the grant's version. If the next
- * coordinator reads that grant, it knows for which request the grant was made, and so the host need
- * not give it back as doubtful (docs/PROTOCOL.md, rule 11).
+ * If this voter was about to grant a request, it passes the request on with the version of that
+ * grant. If the next coordinator reads that grant, it knows for which request the grant was made.
+ * So the host need not give the grant back as doubtful (docs/PROTOCOL.md, rule 11).
  *
  * Safety does not depend on a handover: an acquire may always be repeated, late or needless, and it
  * can only give the lock to its own host. A voter that is killed hands nothing over.

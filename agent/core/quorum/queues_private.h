@@ -58,8 +58,7 @@ enum outcome {
     OUTCOME_AMENDED,
     OUTCOME_GIVEN_BACK,
     OUTCOME_BREAK,
-    OUTCOME_ANSWERED,     /* a late repeat of a request, which gets the same answer as the first
-                        * time */
+    OUTCOME_ANSWERED,     /* the request is a late repeat, and gets the same answer as before */
     OUTCOME_HOST_GONE,    /* the host is gone, so the request gets no answer */
     OUTCOME_REFUSED_FULL, /* a voter has no room for one more value */
     OUTCOME_REFUSED_SHARES,
@@ -82,7 +81,7 @@ struct queued_request {
     uint64_t probe;     /* ACQUIRE with tries: the number of its first probe; 0: none yet */
     uint32_t waited_ms; /* ACQUIRE: as the request's newest copy reports it */
     struct message_order version; /* ACQUIRE: the grant that this process last proposed for the
-                                   * request; BREAK: meant, as in struct message_break */
+                                   * request; BREAK: `meant` of struct message_break */
     uint64_t token; /* AMEND: token_last, or token_used; GIVE_BACK: token_used; BREAK: user */
     uint16_t agent;
     uint16_t lock_delay_ms;
@@ -100,7 +99,7 @@ struct queued_request {
     bool counts;     /* BREAK: the host counts the owners' answers */
 };
 
-/* A break that was passed on to the owners of that time. A host repeats its break until every owner
+/* A break that was passed on to the owners at that time. A host repeats its break until every owner
  * has answered. Meanwhile an owner may give its grant back, and the lock may have a new owner that
  * the break does not concern. */
 struct break_forwarded {
@@ -245,7 +244,7 @@ int64_t plan_delay_end_ns(const struct quorum *quorum, const struct record *valu
 
 /* ---- queues_answer.c ---- */
 
-/* Says in the message, for people, which table of this voter is full. */
+/* Names the table of this voter that is full in the message, for display. */
 void answer_say_full(const struct quorum *quorum, struct message_refused *refused,
                      enum hfi_table table);
 /* Refuses the request with MESSAGE_REFUSED_FULL or _QUOTA. table: the table of this voter that is
@@ -255,9 +254,9 @@ void answer_full(struct quorum *quorum, const struct queued_request *request,
                  enum hfi_table table);
 void answer_refused(struct quorum *quorum, const struct queued_request *request,
                     const struct message_name *name, enum message_refusal reason);
-/* For a copy of an acquire that waits in the queue: tells its host for how long, and behind which
- * host, the lock is closed, if a lock-delay after the end of a session keeps it closed. Only what
- * people see depends on that. */
+/* For a copy of an acquire that waits in the queue. If a lock-delay after the end of a session
+ * keeps the lock closed, reports to the acquire's host how long it stays closed, and whose session
+ * ended. This is for display only. */
 void answer_closed(struct quorum *quorum, const struct operation *operation,
                    const struct queued_request *request, const struct message_name *name);
 /* Answers the tries of hosts on which other processes wait. The hosts' requests stay in the
@@ -292,8 +291,8 @@ void wait_for_nobody(struct quorum *quorum, struct operation *operation);
  * the end of sessions that block it. */
 void wait_for_turn(struct quorum *quorum, struct operation *operation, const struct record *value,
                    const struct plan *plan);
-/* Returns the relay for a message to the agent that was sent `before` times already and may be
- * lost: every second copy goes through another voter. */
+/* Returns the relay for a message to the agent. The message was sent `before` times already, and
+ * these copies may be lost. So every second copy goes through another voter. */
 uint8_t wait_way_to(const struct quorum *quorum, uint32_t agent, uint32_t before);
 /* Sends the hosts that share the value with `agent` recalls of idle shares, at most once in
  * RECALL_MS for each name. Needs room for MESSAGE_SHARES_MAX actions. */

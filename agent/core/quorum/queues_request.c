@@ -83,7 +83,8 @@ static bool request_from(struct quorum *quorum, const struct message *message,
         }
         request->relay = (uint8_t)voter;
     } else if (request->kind == MESSAGE_ACQUIRE) {
-        request->version = (struct message_order){0}; /* only a coordinator knows */
+        request->version = (struct message_order){0}; /* only a coordinator knows which grant it has
+                                                       * proposed */
     }
     if (!agents_guest(quorum, who, &agent)) {
         struct message_refused *refused =
@@ -145,9 +146,9 @@ static bool note_tries(struct queued_request *queued, const struct queued_reques
     return queued->probes || before == MESSAGE_TRIES_ONLY;
 }
 
-/* A copy of an acquire from the voter that coordinated the partition before: notes which grant that
- * voter had proposed for the request. If that is the grant which is being accepted anew, the host
- * may use it at once, although this voter did not make it. */
+/* For a copy of an acquire that the previous coordinator has passed on: notes which grant that
+ * voter had proposed for the request. If this voter is now having that same grant accepted again,
+ * the host may use it at once, although this voter did not make it. */
 static void note_made(const struct operation *operation, struct queued_request *queued,
                       const struct queued_request *copy)
 {

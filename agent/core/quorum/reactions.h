@@ -34,7 +34,7 @@ bool reaction_votes(const struct quorum *quorum);
 void reaction_fill_heartbeat(const struct quorum *quorum, struct message_heartbeat *heartbeat);
 /* From voters: the voter that this voter is about to remove, as its index plus one; 0: none. */
 uint32_t reaction_leaves(const struct quorum *quorum);
-/* From voters: whether the message's sender goes by the same record of voters. */
+/* From voters: whether the message's sender uses the same record of voters as this agent. */
 bool reaction_same_voters(const struct quorum *quorum, const struct message *message);
 /* From voters: which voters can coordinate may have changed. */
 void reaction_voters_changed(struct quorum *quorum);
@@ -58,17 +58,18 @@ void reaction_prepared(struct quorum *quorum);
 void reaction_listing_read(struct quorum *quorum, uint32_t voter, enum message_sync_what what,
                            uint32_t partition);
 
-/* From sync: whether the record of voters is not complete yet, so that it has to be found out
- * which partitions are settled. */
+/* From sync: whether the record of voters is not complete yet. While it is not, this voter has to
+ * find out which partitions are settled. */
 bool reaction_is_changing(const struct quorum *quorum);
 /* From sync: whether this voter may list its marks for another voter (change_is_guarded()). */
 bool reaction_lists_marks(const struct quorum *quorum);
-/* From sync, of listings that sync_read_marks() began: a mark of that voter, and the end. */
+/* From sync, for a listing that sync_read_marks() began: a mark of that voter was read; all were
+ * read. */
 void reaction_mark_seen(struct quorum *quorum, uint32_t voter, const struct message_session *mark);
 void reaction_marks_read(struct quorum *quorum, uint32_t voter);
 
-/* From members: the voters in the configuration are those of another record. Whatever is kept by a
- * voter's index follows the voter's name. */
+/* From members: the configuration now has the voters of another record. Tables that are indexed by
+ * voter must be reordered, so that each entry stays with its voter's name. */
 void reaction_follow(struct quorum *quorum, const struct succession *succession);
 
 /* From members: this voter started over, promises that ballot, and votes from now on. */

@@ -195,7 +195,7 @@ void sessions_renew(struct quorum *quorum, const struct message *message)
     }
     if (renew->epoch == 0 && highest_epoch(quorum, index) == 0 &&
         step_now_ns(quorum) <= quorum->sessions->guarded_until_ns) {
-        return; /* the voters of the number before may know an epoch of this name */
+        return; /* the voters of the previous number may know an epoch of this agent */
     }
     bool ended = renew->epoch <= agent->marked;
     bool extended = false;

@@ -36,9 +36,9 @@ void sessions_start(struct quorum *quorum);
 /* Takes all sessions for renewed just now. Call it when this process stopped for a while, or when
  * its clock was wrong. */
 void sessions_refresh(struct quorum *quorum);
-/* Takes all sessions for renewed just now, because a majority of the record of voters before may
- * have extended some that this voter does not know. For a session time-to-live, does not answer an
- * agent that asks for its highest epoch and is unknown here. */
+/* Counts all sessions as just renewed, because a majority of the previous record's voters may have
+ * extended sessions that this voter does not know. If an agent that is unknown here asks for its
+ * highest epoch, this voter does not answer it for one session time-to-live. */
 void sessions_guard(struct quorum *quorum);
 /* Returns when sessions_refresh() was last called, or this process started. Nanoseconds. */
 int64_t sessions_fresh_since_ns(const struct quorum *quorum);

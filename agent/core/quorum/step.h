@@ -28,7 +28,7 @@ enum {
 
 /* The hub: a pointer to each module's struct. No module looks into the struct of another module. */
 struct quorum {
-    struct quorum_config *config; /* only members_voters.c changes it: its voters */
+    struct quorum_config *config; /* only members_voters.c changes it, when the voters change */
     struct names *names;          /* shared with the host core */
     struct step *step;
     struct agents *agents;
@@ -72,7 +72,7 @@ void step_forget_ticks(struct quorum *quorum);
 /* ---- Actions ---- */
 
 bool step_has_room(const struct quorum *quorum, uint32_t actions);
-/* Appends an action of that kind. All of it is zero except the array of shares, or the voters of a
+/* Appends an action of that kind. Its bytes are zero, except an array of shares or the voters of a
  * record, which are not initialised. The list must have room for the action. */
 struct action *step_emit(struct quorum *quorum, enum action_kind kind);
 /* Appends a message to an agent, with its header filled in; the caller fills in the rest. relay is

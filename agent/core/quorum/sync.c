@@ -36,8 +36,10 @@ enum {
     SUSPECT_MAX = 4,        /* a partition that differs this many times in a row is read */
     ANSWER_SCAN_MAX = 4096, /* the most agents to search for one answer */
     COMPARE_AGAIN_MS = 200, /* the pause after a comparison that found a difference */
-    GATHER_AFTER = 3,       /* after so many of them in a row the other voter is read */
-    IN_VAIN_MS = 2000,      /* a partition that nobody can be read for is prepared again */
+    GATHER_AFTER = 3,       /* after so many differences in a row, this voter reads the other
+                             * voter's registers */
+    IN_VAIN_MS = 2000,      /* a partition is prepared again if no voter to be read answers for this
+                             * long */
 };
 
 _Static_assert(MESSAGE_SYNC_BATCH + 1 < 64, "the answers to a SYNC are bits of one word");
@@ -47,7 +49,7 @@ struct sync *sync_lay_out(struct arena *arena)
     return arena_take(arena, 1, sizeof(struct sync));
 }
 
-/* Returns whether there is anything to compare from time to time. */
+/* Returns whether sync_tick() has to compare registers from time to time. */
 static bool has_ticks(const struct quorum *quorum)
 {
     return quorum->config->voter_count > 1 || reaction_is_changing(quorum);
@@ -83,7 +85,7 @@ void sync_follow(struct quorum *quorum)
     }
     memset(sync->settling, 0, sizeof(sync->settling));
     sync->catch_ns = NEVER;
-    if (step_started(quorum)) { /* sync_tick() ends this if there is nothing to compare */
+    if (step_started(quorum)) { /* sync_tick() stops again if there is nothing to compare */
         sync->catch_ns = step_now_ns(quorum);
         sync_behind(quorum);
         step_schedule(quorum, sync->catch_ns);
@@ -288,7 +290,7 @@ bool sync_read(struct quorum *quorum, uint32_t voter, enum message_sync_what wha
     return busy || start(quorum, EXCHANGE_REJOIN, voter, what, partition);
 }
 
-/* ---- Whether all is at a majority of a new record's voters ---- */
+/* ---- Whether a majority of a new record's voters has everything ---- */
 
 /* Returns whether this voter has to find out whether that partition is settled. */
 static bool may_settle(const struct quorum *quorum, uint32_t p)
@@ -304,8 +306,8 @@ bool sync_is_settled(const struct quorum *quorum, uint32_t p)
            rules_is_majority(quorum, settling->alike);
 }
 
-/* Returns the voter to compare with next; voter_count if there is none. This voter's own disk is
- * compared like the others: what is only in its memory may be lost. */
+/* Returns the voter to compare with next; voter_count if there is none. This voter compares with
+ * its own disk, too, because a value that is only in its memory may be lost. */
 static uint32_t voter_to_compare(struct quorum *quorum, uint32_t p)
 {
     struct settling *settling = &quorum->sync->settling[p];
@@ -350,7 +352,8 @@ static void compared(struct quorum *quorum, uint32_t p, uint32_t voter, bool sam
         settling->unlike = 0;
         return;
     }
-    /* The other voter reads what it lacks by itself. It may also have what this one lacks. */
+    /* The other voter reads by itself what it lacks. But it may have something that this voter
+     * lacks. */
     settling->unlike++;
     settling->next_ns = step_now_ns(quorum) + COMPARE_AGAIN_MS * MS_NS;
     if (voter != quorum->config->self && settling->unlike % GATHER_AFTER == 0) {
@@ -368,7 +371,7 @@ void sync_read_marks(struct quorum *quorum, uint32_t voter)
 /* Returns whether the listing is still of use, and its voter still answers. */
 static bool is_wanted(const struct quorum *quorum, const struct exchange *exchange)
 {
-    bool learns = quorum->config->self == QUORUM_NO_VOTER; /* it gets no heartbeats */
+    bool learns = quorum->config->self == QUORUM_NO_VOTER; /* a learner gets no heartbeats */
     if ((!learns && !voters_heartbeats_arrive(quorum, exchange->voter)) ||
         exchange->tries > EXCHANGE_TRIES_MAX || exchange->silent > EXCHANGE_SILENT_MAX) {
         return false;
@@ -394,8 +397,9 @@ static bool is_wanted(const struct quorum *quorum, const struct exchange *exchan
     return false;
 }
 
-/* While the voters change, the partition has to become complete. If none of those that promised
- * answers any more, for a while, prepares it again with others. */
+/* The partition must become complete while the voters are being changed. If none of the voters that
+ * promised and must still be read has answered for IN_VAIN_MS, prepares the partition again, with
+ * the promises of other voters. */
 static void read_in_vain(struct quorum *quorum, uint32_t p)
 {
     struct settling *settling = &quorum->sync->settling[p];

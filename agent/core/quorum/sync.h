@@ -53,11 +53,12 @@ void sync_at_once(struct quorum *quorum);
  * if too many listings of that voter are being read, or the step has no room. */
 bool sync_read(struct quorum *quorum, uint32_t voter, enum message_sync_what what,
                uint32_t partition);
-/* Begins to read the marks of that voter (this one included). Each of them is reported by
- * reaction_mark_seen(), none is copied, and reaction_marks_read() reports the end. */
+/* Begins to read the marks of that voter (this one included). reaction_mark_seen() reports each
+ * mark, and reaction_marks_read() reports the end. No mark is copied. */
 void sync_read_marks(struct quorum *quorum, uint32_t voter);
 /* While the record of voters is not complete: returns whether this voter has prepared the partition
- * under that record, and knows all that it read to be at a majority of the record's voters. */
+ * under that record, and knows that a majority of the record's voters has everything that it
+ * read. */
 bool sync_is_settled(const struct quorum *quorum, uint32_t partition);
 int64_t sync_tick(struct quorum *quorum);
 
@@ -68,7 +69,7 @@ void sync_checkpointed(struct quorum *quorum, const struct message *message);
 /* Ends the checkpoint that is under way, because the voters' answers to it are no longer valid.
  * Call it when the record of stores changed. */
 void sync_recount(struct quorum *quorum);
-/* Follows the voters to another record: ends all listings, and compares everything anew. */
+/* Switches to another record of voters: ends all listings, and compares everything anew. */
 void sync_follow(struct quorum *quorum);
 /* Deletes rows of deleted registers, and begins a checkpoint if one is due. Call it at the end of
  * each step. No tick is scheduled for the beginning of a checkpoint. */

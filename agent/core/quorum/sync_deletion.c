@@ -305,8 +305,8 @@ void sync_end_step(struct quorum *quorum)
         registers_delete_rows(quorum, ROOM);
         step_schedule(quorum, step_now_ns(quorum));
     }
-    /* No deletion begins while the voters are being changed: what a majority of the voters before
-     * held has to be found at the voters of now. */
+    /* No deletion begins while the voters are being changed: everything that a majority of the
+     * previous voters held must be found at the present voters. */
     if (step_now_ns(quorum) < checkpoints->next_ns || !reaction_votes(quorum) ||
         reaction_is_changing(quorum) || !step_has_room(quorum, 2 * MESSAGE_VOTERS_MAX + 2)) {
         return;

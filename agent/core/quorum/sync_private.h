@@ -18,8 +18,9 @@ enum exchange_purpose {
     EXCHANGE_PROBE,    /* a voter that does not coordinate the partition only checks whether it
                         * missed anything */
     EXCHANGE_REJOIN,   /* a store that starts over, or that learns, needs everything */
-    /* While the record of voters is not complete: a coordinator compares its registers with those
-     * on another voter's disk, takes over what differs there, and looks at the voters' marks. */
+    /* While the record of voters is not complete: COMPARE: a coordinator compares its registers
+     * with those on another voter's disk. GATHER: it adopts registers that differ there. MARKS: it
+     * reads the voters' marks. */
     EXCHANGE_COMPARE,
     EXCHANGE_GATHER,
     EXCHANGE_MARKS,
@@ -60,11 +61,11 @@ struct checkpoints {
     int64_t again_ns[MESSAGE_PARTITIONS];
 };
 
-/* How far a partition is that this voter coordinates under a record that is not complete. */
+/* The progress of a partition that this voter coordinates under a record that is not complete. */
 struct settling {
-    uint64_t ballot; /* the rest is about this ballot */
+    uint64_t ballot; /* the other members are about this ballot */
     uint8_t alike;   /* the voters that had the same registers on their disks, by bit */
-    uint8_t unlike;  /* how often in a row a voter had others */
+    uint8_t unlike;  /* how often in a row a compared voter had other registers */
     int64_t next_ns; /* when to compare again */
 };
 
@@ -81,7 +82,7 @@ struct sync {
     uint8_t suspect[MESSAGE_PARTITIONS];
     struct checkpoints checkpoints;
     struct settling settling[MESSAGE_PARTITIONS];
-    uint32_t settle_next; /* the partition at which the next search for one to compare begins */
+    uint32_t settle_next; /* the partition at which the search for the next comparison begins */
 };
 
 /* ---- sync_deletion.c ---- */

@@ -2,13 +2,12 @@
  * Heartbeats between voters. See voters.h.
  *
  * A heartbeat names the partitions that its sender has prepared, and echoes the receiver's last
- * heartbeat. The echoes show a voter that a majority received its heartbeats lately, and it reports
- * that in its own heartbeats.
+ * heartbeat. From these echoes a voter knows whether a majority received its heartbeats lately. It
+ * reports this in its own heartbeats.
  *
- * At the start no voter is suspected. Otherwise, in a cell whose voters start one after
- * the other, partitions would be taken over and handed back needlessly. But a voter that a change
- * of the voters has added can coordinate only when it says so. Until then the others keep its
- * partitions.
+ * At the start no voter is suspected. Otherwise, in a cell whose voters start one after the other,
+ * partitions would be taken over and handed back needlessly. But a voter that was added by a change
+ * can coordinate only when its heartbeats say so. Until then the others keep its partitions.
  */
 #include "voters.h"
 
@@ -30,9 +29,9 @@ enum {
                             * partitions back */
     /* SETTLE_MIN_MS grows up to this for a voter that falls silent again and again */
     SETTLE_MAX_MS = 32000,
-    /* after this silence voters_missing() counts a voter. It is longer than the shortest suspicion
-     * timeout, because what people see should not change with each late heartbeat. It is shorter
-     * than a try for a lock (1 s), so that a try that fails can say why. */
+    /* voters_missing() counts a voter after this silence. It is longer than the shortest suspicion
+     * timeout, because the display should not change with each late heartbeat. It is shorter than a
+     * try for a lock (1 s), so that a failed try can report the reason. */
     MISSING_MS = 2 * QUORUM_TAKEOVER_MS,
     /* after a voter was able to coordinate for this long, SETTLE_MIN_MS is enough again */
     SETTLED_MS = 60000,
@@ -334,8 +333,8 @@ void voters_receive(struct quorum *quorum, const struct message *message)
         forget(other);
         other->first_ns = step_now_ns(quorum);
     }
-    /* The sender of another record may know that the voter is removed. It counts as leaving until
-     * this voter goes by that record, too. */
+    /* If the sender uses another record, that record may have removed the voter that was leaving.
+     * That voter counts as leaving until this voter uses the record, too. */
     bool says = reaction_same_voters(quorum, message) &&
                 heartbeat->leaves <= quorum->config->voter_count;
     uint32_t leaves = says ? heartbeat->leaves : other->leaves;

@@ -39,7 +39,7 @@ struct voters_round {
 struct voters *voters_lay_out(struct arena *arena);
 void voters_init(struct quorum *quorum);
 void voters_start(struct quorum *quorum);
-/* Follows the voters to another record. A new voter is not suspected at first. */
+/* Switches to another record of voters. A new voter is not suspected at first. */
 void voters_follow(struct quorum *quorum, const struct succession *succession);
 
 /* ---- Events ---- */
@@ -59,7 +59,7 @@ int64_t voters_tick(struct quorum *quorum);
  * a majority. */
 bool voters_majority(const struct quorum *quorum);
 /* Returns, as bits, the voters that can coordinate; this voter is among them if it can. A voter
- * that is about to be removed is not, if there is another one. */
+ * that is about to be removed is left out, unless it is the only one. */
 uint8_t voters_able(const struct quorum *quorum);
 /* Returns whether this voter can coordinate. It may nevertheless be about to be removed. */
 bool voters_self_able(const struct quorum *quorum);
@@ -68,11 +68,11 @@ uint8_t voters_leaving(const struct quorum *quorum);
 /* Returns whether a heartbeat of that voter came within the suspicion timeout; always true for this
  * voter. */
 bool voters_heartbeats_arrive(const struct quorum *quorum, uint32_t voter);
-/* The same, but false if the last one said that the voter does not vote: its store starts over, or
- * is refused. */
+/* As voters_heartbeats_arrive(), but returns false if the voter's last heartbeat reported that it
+ * does not vote, because its store starts over or is refused. */
 bool voters_vote(const struct quorum *quorum, uint32_t voter);
 /* Returns, as bits, the voters from which no heartbeat comes any more, if the others are no
- * majority; else 0. For people. */
+ * majority; else 0. For display. */
 uint8_t voters_missing(const struct quorum *quorum);
 /* Returns whether a heartbeat has come from every voter whose link is not broken. */
 bool voters_all_seen(const struct quorum *quorum);

@@ -111,7 +111,7 @@ void renewal_start(struct renewal *renewal, uint32_t epoch, bool adopted, int64_
     send_round(renewal, now_ns, actions);
 }
 
-/* The session is lost before its grace period is over, and its lease ends now at the latest. */
+/* Marks the session as lost before its grace period is over. Its lease ends now at the latest. */
 static void lose(struct renewal *renewal, int64_t now_ns)
 {
     renewal->lost = true;
@@ -159,9 +159,9 @@ static bool is_lost(const struct renewal *renewal, int64_t now_ns)
     return renewal->lost || now_ns >= loss_ns(renewal);
 }
 
-/* Returns whether the message's sender goes by the same record of voters as this agent. A header
- * without a number, of an older version of the wire, means number 1; so does a renewal that was
- * made without a record. */
+/* Returns whether the message's sender uses the same record of voters as this agent. A header
+ * without a number is of an older version of the wire protocol, and means number 1. A renewal that
+ * was made without a record means number 1, too. */
 static bool is_of_same_voters(const struct renewal *renewal, const struct message *message)
 {
     uint32_t here = renewal->header.number;
@@ -401,7 +401,7 @@ void renewal_set_voters(struct renewal *renewal, const struct message_voters *vo
     struct renewal_voter room[MESSAGE_VOTERS_MAX];
     HF_CHECK(voters->count > 0 && voters->count <= MESSAGE_VOTERS_MAX);
     HF_CHECK(voters->number >= renewal->header.number);
-    /* A recovery of the cell ends all sessions of before. */
+    /* A recovery of the cell ends all earlier sessions. */
     bool recovered = voters->number / MESSAGE_NUMBERS != renewal->header.number / MESSAGE_NUMBERS;
     renewal->lost = renewal->epoch != 0 && is_lost(renewal, now_ns);
     if (renewal->epoch != 0 && recovered) {
@@ -415,7 +415,7 @@ void renewal_set_voters(struct renewal *renewal, const struct message_voters *vo
         renewal->voters[i].ended_epoch = 0;
     }
     renewal->config.voter_count = voters->count;
-    renewal->reported = 0; /* reported_epoch stays: a number too high does no harm */
+    renewal->reported = 0; /* reported_epoch is kept: a number that is too high does no harm */
     renewal->header.number = voters->number;
     renewal->header.digest = message_voters_digest(voters);
     if (renewal->epoch != 0 && !renewal->lost) {

@@ -23,7 +23,7 @@
 enum {
     BACKLOG = 64,
     ACCEPTS_PER_TURN = 8,
-    PAUSE_MS = 100,  /* the pause of accepting when the system has no descriptors or memory */
+    PAUSE_MS = 100,  /* how long accepting pauses when the system has no descriptors or memory */
     HEAD_MAX = 1024, /* bytes of the header lines of an answer */
     LINGER_READS_MAX = 16,
 };

@@ -41,8 +41,9 @@ enum {
     PAUSE_MS = 50, /* the pause between two tries */
 };
 
-/* An order of the agent to the process. With OPENED the agent also sends the socket for the answer,
- * and the lock; with REACHED and LISTED the socket; with LEFT the folder, which is locked. */
+/* An order of the agent to the process. Some orders carry descriptors: OPENED has the socket for
+ * the answer, and the lock; REACHED and LISTED have the socket; LEFT has the folder, which is
+ * locked. */
 struct remover_order {
     uint64_t size;
     uint32_t space;
@@ -50,8 +51,8 @@ struct remover_order {
     char path[REMOVER_PATH_MAX];
 };
 
-/* What a child that lists folders sends: one entry for each folder, with its descriptor, and one
- * with an empty name at the end. */
+/* A child that lists folders sends one entry for each folder, with the folder's descriptor, and at
+ * the end an entry with an empty name. */
 struct remover_entry {
     char ending[REMOVER_ENDING_MAX];
 };
@@ -230,7 +231,7 @@ static void reach(const struct remover_order *order)
     }
 }
 
-/* Sends the folder, if it is one of this user. Returns whether it did. */
+/* Sends the folder if it belongs to this user. Returns whether it was sent. */
 static bool list_one(DIR *shm, const char *name, size_t prefix, int answer)
 {
     struct remover_entry entry = {""};
@@ -249,9 +250,9 @@ static bool list_one(DIR *shm, const char *name, size_t prefix, int answer)
     return sent;
 }
 
-/* Lists folders of /dev/shm. A list that waits for the lock of /dev/shm can be killed, unless a
- * name vanishes at that moment. So such a child ends with this process, and the next agent leaves
- * none behind either. */
+/* Lists folders of /dev/shm. A child that waits for the lock of /dev/shm here can be killed, unless
+ * a name vanishes at that moment. So the child asks to be killed when this process ends. Then
+ * agents that start one after the other do not leave more and more such children behind. */
 static void list_folders(const struct remover_order *order, int answer)
 {
     static const char shm_path[] = "/dev/shm/";
@@ -272,7 +273,7 @@ static void list_folders(const struct remover_order *order, int answer)
     }
 }
 
-/* Removes the folder of an agent. The kernel lets the folder go only if it is empty. */
+/* Removes the folder of an agent. The kernel removes a folder only if it is empty. */
 static void remove_agent(const struct remover_order *order, int folder)
 {
     if (unlinkat(folder, "lease", 0) == 0 || errno == ENOENT) {
@@ -437,7 +438,7 @@ static void take_order(void)
         if (order.kind < LEFT) {
             own.jobs[own.job_count++] = order;
         } else if (order.kind < REACHED) {
-            /* If no child can be made now, the agent orders it again later. */
+            /* If no child can be made now, the agent repeats the order later. */
             (void)(own.child_count < REMOVER_CHILDREN && start_child(&order, fds[0]));
         } else {
             open_in_child(&order, fds[0]);
@@ -504,7 +505,7 @@ static bool say(struct remover *remover, uint32_t space, uint32_t kind, const ch
     struct remover_order order = {.size = size, .space = space, .kind = kind};
     HF_CHECK(strlen(path) < sizeof(order.path));
     memcpy(order.path, path, strlen(path) + 1);
-    /* OPENED and REACHED come from an agent that starts, which has time to try again. */
+    /* OPENED and REACHED come from an agent that starts. It can afford to wait and try again. */
     bool sent = !remover->ended &&
                 (kind >= REACHED ? send_in_time(remover->fd, &order, sizeof(order), fds, count)
                                  : beside_send(remover->fd, &order, sizeof(order), fds, count));

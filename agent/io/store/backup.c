@@ -1,11 +1,11 @@
 /*
  * Backups: see io/store.h.
  *
- * SQLite's own backup copies the pages, some at each step. The store has one connection, and the
- * copy is made through it: if a commit changes a page that is copied already, SQLite writes the
+ * SQLite's backup function copies the pages, some at each step. The store has one connection, and
+ * the copy is made through it: if a commit changes a page that is copied already, SQLite writes the
  * page to the copy too. So the copy is always that of one commit, the last one before the last
- * step. The copy is not flushed while it is made, because the thread that makes it also commits.
- * It is marked, checked and flushed afterwards.
+ * step. The copy is not flushed while it is made, because the thread that makes it also commits. It
+ * is marked, checked and flushed afterwards.
  */
 #include <errno.h>
 #include <fcntl.h>

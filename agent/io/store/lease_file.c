@@ -23,9 +23,9 @@ struct lease_file_content {
 struct lease_file_shared {
     struct lease_file_content record;
     _Atomic int64_t noted_ns; /* the deadline for which kept[] is valid */
-    /* Written before the deadline, by releases that know them. In a page of another release they
-     * are 0. */
-    _Atomic int64_t lasting_ns; /* the grace period, and 1 */
+    /* Releases that know these two fields write them before the deadline. In a page of another
+     * release they are 0. */
+    _Atomic int64_t lasting_ns; /* the grace period plus 1 */
     _Atomic uint64_t space;
     _Alignas(64) struct host_kept kept[];
 };
@@ -262,7 +262,7 @@ void lease_file_write(struct lease_file *file, const struct lease_record *record
     if (!same_session(&begun, record)) {
         write_record(file->disk, record);
     }
-    /* seq_cst, these and the next: see write_record() */
+    /* seq_cst for these stores and the later ones: see write_record() */
     atomic_store(&file->shared->lasting_ns, file->grace_ns + 1);
     atomic_store(&file->shared->space, file->space);
     if (file->kept != NULL) {
@@ -292,8 +292,8 @@ static int open_page(int folder, const char *name)
     return fd;
 }
 
-/* Returns the longest lock-delay that the page notes for that deadline; -1: it has no notes for
- * it. */
+/* Returns the longest lock-delay that the page notes for that deadline; -1: the page has no notes
+ * for that deadline. */
 static int64_t longest_delay_ms(int fd, const struct lease_file_room *room, int64_t deadline_ns)
 {
     struct lease_file_delays noted;

@@ -59,14 +59,15 @@ struct store {
     char error[STORE_ERROR_MAX];
 };
 
-/* Replaces the database at path by the one at `made`, and keeps the old one (replace.c). Removes
- * what an earlier attempt left at `made` and beside it, and finds a free name for the old one. */
+/* How replace.c replaces a database. store_clear() removes the files that an earlier attempt left.
+ * store_choose_kept() finds a free name under which the old database is kept. store_put_in_place()
+ * replaces the database at path by the one at `made`. */
 bool store_clear(const char *path, char *error) __attribute__((warn_unused_result));
 uint32_t store_choose_kept(const char *path, char *kept) __attribute__((warn_unused_result));
 bool store_put_in_place(const char *path, const char *made, char *kept, char *error)
     __attribute__((warn_unused_result));
 
-/* Copies all pages, and how files of SQLite are flushed and removed (backup.c). */
+/* Flushes a file of SQLite to the disk (backup.c). */
 bool store_flush_file(const char *path) __attribute__((warn_unused_result));
 
 /* Runs SQL that has no results. `what` begins the error message, such as "cannot be made". */

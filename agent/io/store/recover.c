@@ -1,11 +1,11 @@
 /*
- * A cell begins anew with one store: see io/store.h and docs/PROTOCOL.md, "Recovery".
+ * How a cell begins anew with one store: see io/store.h and docs/PROTOCOL.md, "Recovery".
  *
- * The new database has no register. A name without a register is that of a free lock whose tokens
- * begin above the floor of its partition, and the floors are above every token of before. So it
- * does not matter which registers the lost voters had. It has the highest epoch of each agent that
- * the old database knows, as the mark of an ended session, so that an agent whose own store is lost
- * can ask for it.
+ * The new database has no register. A name without a register means a free lock whose tokens begin
+ * above the floor of its partition, and the floors are above every earlier token. So it does not
+ * matter which registers the lost voters had. For each agent that the old database knows, the new
+ * database has the highest epoch, as the mark of an ended session. So an agent whose own store is
+ * lost can ask for its epoch.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -49,8 +49,8 @@ static bool survey_register(void *arg, const struct quorum_register *reg)
     survey->registers++;
     survey->held += reg->value.mode != MESSAGE_MODE_NONE;
     see_ballot(survey, reg->accepted.ballot);
-    /* A name that has used up its tokens has the first token of the next generation, which nobody
-     * gets. */
+    /* If a name has used up its tokens, its token_first is the first token of the next generation,
+     * which was never issued. */
     see_token(survey, reg->value.token_first > 0 ? reg->value.token_first - 1 : 0);
     see_token(survey, reg->value.token_last);
     return true;

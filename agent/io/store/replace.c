@@ -43,7 +43,7 @@ static bool read_old(const char *path, struct store_identity *identity, char *er
     }
     bool found = false;
     if (!store_voters(old, &identity->voters, &found) || !found) {
-        identity->voters.number = 0; /* the other voters know the record */
+        identity->voters.number = 0; /* the other voters send the record */
     }
     store_close(old);
     memcpy(identity->kept_id, meta.store_id, sizeof(identity->kept_id));
@@ -121,7 +121,8 @@ bool store_start_over(const char *path, const struct store_identity *identity, c
 {
     struct store_identity fresh = *identity;
     struct store_meta meta;
-    fresh.takes_backup = true; /* nothing of it is kept but the epoch */
+    fresh.takes_backup = true; /* only the epoch, the id and the record of voters of the old store
+                                * are used */
     char made[STORE_KEPT_MAX];
     kept[0] = 0;
     if (strlen(path) + 32 > sizeof(made)) {
@@ -271,7 +272,7 @@ static bool see_opened(void *arg, const struct quorum_seen *row)
  * Ends the old store's session, because an agent that ran after the store was replaced may have
  * promised more. This makes a new commit, which must not make an old copy of the store look newer.
  * So the store's own row in `seen` keeps the commit that the store had before
- * (core/quorum/members.c, keep_opened).
+ * (core/quorum/members_stores.c, members_keep_opened_commit).
  */
 static bool end_session(struct store *store, const struct store_identity *identity,
                         const struct store_meta *meta, uint32_t epoch)

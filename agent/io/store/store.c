@@ -395,7 +395,7 @@ static bool find_commit(struct store *store)
     return true;
 }
 
-/* Reads a number that an older store may lack; 0: it lacks it. */
+/* Reads a number from meta. If an older store lacks the number, sets *out to 0. */
 static bool find_number(struct store *store, const char *key, uint64_t max, uint64_t *out)
 {
     sqlite3_stmt *row = NULL;
@@ -407,8 +407,8 @@ static bool find_number(struct store *store, const char *key, uint64_t max, uint
     return done && (!found || meta_number(store, key, max, out));
 }
 
-/* Refuses a backup. An agent that started with it would have forgotten what the cell decided
- * since. */
+/* Refuses a backup. An agent that started with a backup would lack everything that the cell has
+ * decided since the backup was made. */
 static bool check_backup(struct store *store, const struct store_identity *identity,
                          struct store_meta *meta)
 {

@@ -5,13 +5,13 @@
  *            next_ballot_id=5 voters=host-a 1 0123... tcp://10.0.0.1:7411, host-b 2 0123... -
  *   change   number=3 promised=65537 accepted=0 next=
  *
- * act and changed say how the record differs from the one before (begin and "-": it is the first).
- * A voter has its name, its number in ballots, the id of its store, and its address ("-": not
- * known). What stands behind `next=` is the record that was accepted, written like that of
+ * act and changed say how the record differs from the previous one (begin and "-": it is the
+ * first). A voter has its name, its number in ballots, the id of its store, and its address ("-":
+ * not known). The record that was accepted stands behind `next=`, written like the record in
  * `voters`.
  *
  * From the second record on the store is of format STORE_FORMAT_CHANGED, so that an older release
- * does not start with it: that release would go by the voters of the configuration.
+ * does not start with it. Such a release would use the voters of the configuration.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -268,7 +268,7 @@ bool store_retire(struct store *store, struct store_meta *meta)
     return true;
 }
 
-/* Makes sure that no older release starts with the store. Part of the transaction. */
+/* Makes sure that no older release starts with the store. Called within a transaction. */
 static bool note_changed(struct store *store)
 {
     char version[48];

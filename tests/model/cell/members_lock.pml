@@ -6,14 +6,14 @@
  * how the record of a number is decided. Here a number is chosen in one step, as early as it may
  * be, and each voter learns of it later or never.
  *
- * Messages are not queued. What was sent stays readable, so each message may arrive late, twice or
- * never, in any order. A ballot is a row of a table, with no process: whoever began it may go on at
- * any time, or never. So a coordinator that crashes, or that lags behind, is a ballot with which
- * nobody goes on, or somebody does later. A voter that crashes and comes back with its disk is one
- * that takes no step for a while. An acceptor's step and the arrival of its answer are one step: a
- * coordinator only collects answers, so it makes no difference when they come. A coordinator counts
- * no more promises than it needs. (One more promise only forbids something to its acceptor. What it
- * would tell the coordinator is told in another run, in which it is one of the promises needed.)
+ * Messages are not queued. A message stays readable once it is sent, so it may arrive late, twice
+ * or never, in any order. A ballot is a row of a table. No process belongs to it, so the next step
+ * of a ballot may happen at any time, or never. This covers coordinators that crash or lag behind.
+ * A voter that crashes and comes back with its disk is a voter that takes no step for a while. An
+ * acceptor's step and the arrival of its answer are one step: a coordinator only collects answers,
+ * so it makes no difference when they come. A coordinator counts no more promises than it needs.
+ * (One more promise would only restrict its acceptor. Its answer is counted in another run, in
+ * which it is one of the promises that are needed.)
  *
  * Each register decides one value here. grants.pml models the order of values.
  *
@@ -24,8 +24,8 @@
  *
  * Rules, each broken by a -D (mutants/):
  *   m3  a number has one voter more than the one before, or one less
- *   m4  the answers of who is no voter of the number do not count: not a learner's, nor those of a
- *       voter that was removed
+ *   m4  answers count only if they come from a voter of the number. Those of a learner or of a
+ *       removed voter do not count
  *   m5  a voter that knows n + 1 neither promises nor accepts under n
  *   m6  a voter's number is durable before the voter acts on it
  *   m7  n + 2 begins only when n + 1 is complete
@@ -36,21 +36,22 @@
  *       under that number
  *   m17 no two voters of a number and of the next one have the same id, so no ballot is used twice
  *
- * With -DADOPTED, "is at a majority of n + 1" means that these voters took the value over as old as
- * it was, or have a newer one: it need not be accepted anew. -DCATCH_UPS lets every voter and
- * learner take over what another has, at any time. -DSAME_ID=b gives ballot b the order of ballot
- * b - 1, as if the id of a removed voter had been used again. run.sh checks that p1 holds with each
- * of the first two, and with the third if the two ballots began under n and n + 2.
+ * With -DADOPTED, "is at a majority of n + 1" means that these voters copied the value with its old
+ * ballot, or have a newer value. They need not accept it anew. -DCATCH_UPS lets every voter and
+ * learner copy what another one has accepted, at any time. -DSAME_ID=b gives ballot b the order of
+ * ballot b - 1, as if the id of a removed voter had been used again. run.sh checks that p1 holds
+ * with each of the first two, and with the third if the two ballots began under n and n + 2.
  *
- * With -DAGAIN number 2 removes voter 2, and number 3 adds it again. It keeps its store, or, with
- * -DEMPTIED, may lose it when it knows that its removal is complete (rule 48):
- *   m18 a store is emptied only when its voter goes by the number that removes it
+ * With -DAGAIN number 2 removes voter 2, and number 3 adds it again. The voter keeps its store.
+ * With -DEMPTIED it may lose its store once it knows that its removal is complete (rule 48):
+ *   m18 a store is emptied only when its voter knows the number that removes it
  *
- * A ballot goes on under the next number (it is carried) as soon as any voter goes by that one. Its
- * coordinator may still go by its own number then, or do both: that is more than it does. When a
- * majority of the next number has promised the ballot, it is one of that number. Its coordinator has
- * read enough before. With -DREADS_AGAIN it reads these voters instead, if it has proposed nothing
- * until then. With -DCARRIED=b only ballot b is carried.
+ * A ballot is carried when it goes on under the next number. The model allows that as soon as any
+ * voter uses the next number, and the ballot may also go on under its own number. Real coordinators
+ * do less. When a majority of the next number has promised the ballot, it belongs to that number.
+ * Its coordinator needs no further reads, because it has read enough before. With -DREADS_AGAIN it
+ * reads these voters again, if it has not proposed anything yet. With -DCARRIED=b only ballot b is
+ * carried.
  *
  * There are three ballots, one for each number in which it began, in any order. With -DROWS=2 or
  * -DANY_NUMBERS each ballot may have any number.
@@ -74,11 +75,11 @@
 #define IN(m, a) (((m) >> (a)) & 1)
 #define IS_MAJORITY(m, n) (2 * COUNT((m) & SET(n)) > COUNT(SET(n)))
 
-byte knows[VOTERS]; /* the number that the voter goes by */
+byte knows[VOTERS]; /* the number that the voter uses */
 byte newest_number = 1; /* the newest number that is known to be chosen */
 bit complete;       /* number 2 is complete */
 
-/* Ballots. The index is the order, unless two have the same. */
+/* Ballots. The index is the order, except with -DSAME_ID. */
 byte number[ROWS + 1];   /* the number under which the ballot is, or is to be, prepared */
 byte promised[ROWS + 1]; /* the voters that promised it under that number */
 byte read[ROWS + 1];     /* the newest row that they had accepted; 0: none */
@@ -129,7 +130,7 @@ byte restarts;
 #else
 #define VOTES(a, n) IN(SET(n), a)
 #endif
-#define IS_ENOUGH(m, n) (2 * COUNT(m) > COUNT(SET(n))) /* m has only who VOTES */
+#define IS_ENOUGH(m, n) (2 * COUNT(m) > COUNT(SET(n))) /* every voter in m VOTES */
 
 #ifdef BREAK_M5_GOES_ON_UNDER_OLD
 #define SAME_NUMBER(a, n) (knows[a] >= (n))
@@ -140,7 +141,7 @@ byte restarts;
 
 #ifdef BREAK_M9_BALLOT_KEPT
 #define IS_PREPARED(b) (kept[b] || IS_ENOUGH(promised[b], number[b]))
-#define KEEP(b) /* the ballot goes on under the next number, with the promises that it has */      \
+#define KEEP(b) /* the ballot goes on under the next number, and keeps its promises */             \
     :: d_step { IS_PREPARED(b) && value[b] == 0 && number[b] < newest_number ->                    \
             number[b]++; kept[b] = 1; promised_next[b] = 0; read_next[b] = 0 }
 #else
@@ -166,7 +167,7 @@ byte restarts;
 #endif
 #define IS_CARRIED(b, a)                                                                           \
     (MAY_CARRY(b) && IS_PREPARED(b) && number[b] < 3 && MAY_VOTE(b, a, number[b] + 1))
-#define CONFIRM(b, a) /* promises the carried ballot */                                            \
+#define CONFIRM(b, a) /* a voter promises the carried ballot */                                    \
     :: d_step { IS_CARRIED(b, a) && ORDER(b) >= promise[a] && !IN(promised_next[b], a) ->          \
             promise[a] = ORDER(b);                                                                 \
             promised_next[b] = promised_next[b] | (1 << a);                                        \
@@ -184,7 +185,7 @@ byte restarts;
 #define USE_READ_NEXT(b)
 #endif
 #define CONFIRMS(b) IS_ENOUGH(promised_next[b], number[b] + 1)
-#define NEXT_NUMBER(b) /* the ballot is one of the next number */                                  \
+#define NEXT_NUMBER(b) /* the ballot now belongs to the next number */                             \
     number[b]++;                                                                                   \
     promised[b] = promised_next[b]; promised_next[b] = 0;                                          \
     took[b] = took_next[b]; took_next[b] = 0;                                                      \
@@ -192,7 +193,7 @@ byte restarts;
 #define GO_ON(b)                                                                                   \
     :: d_step { promised_next[b] != 0 && CONFIRMS(b) -> USE_READ_NEXT(b) NEXT_NUMBER(b) }
 
-#define PROPOSE(b) /* the value that was read, or one of its own */                                \
+#define PROPOSE(b) /* proposes the value that was read, or a new one */                            \
     :: d_step { value[b] == 0 && IS_PREPARED(b) -> value[b] = (read[b] == 0 -> b : value[read[b]]) }
 
 #define ACCEPTED(b, a, by, n)                                                                      \
@@ -212,7 +213,7 @@ byte restarts;
                 !IN(took_next[b], a) -> ACCEPTED(b, a, took_next[b], number[b] + 1) }
 
 #ifdef CATCH_UPS
-#define CATCH_UP(a, x) /* a voter or learner takes over what another has: no vote */               \
+#define CATCH_UP(a, x) /* a voter or learner copies what another one has accepted */               \
     :: d_step { ORDER(accepted[x]) > ORDER(accepted[a]) ->                                         \
             accepted[a] = accepted[x];                                                             \
             promise[a] = (ORDER(accepted[a]) > promise[a] -> ORDER(accepted[a]) : promise[a]) }

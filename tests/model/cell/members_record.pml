@@ -3,22 +3,23 @@
  * "Changing the voters"; agent/core/quorum/change.c).
  *
  * A number (1, 2, 3) has one record, a set of voters. Here number 1 is {0, 1, 2}. Number 2 adds
- * voter 3, and number 3 removes voter 2; or the other operator's record is chosen: number 2 without
- * voter 2, or number 3 without voter 0. Number n + 1 is decided in a register of its own, by the
- * voters of n and of n + 1. members_lock.pml models what the voters decide under the numbers, and
- * members_session.pml the leases.
+ * voter 3, and number 3 removes voter 2. Another operator competes with other records: number 2
+ * without voter 2, and number 3 without voter 0. Number n + 1 is decided in a register of its own,
+ * by the voters of n and of n + 1. members_lock.pml models what the voters decide under the
+ * numbers, and members_session.pml the leases.
  *
- * Messages are not queued. What was sent stays readable, so each message may arrive late, twice or
- * never, in any order. A ballot is a row of a table, with no process: whoever began it may go on
- * at any time, or never. So a proposer that crashes is a ballot with which nobody goes on, and a
- * voter that crashes and comes back with its disk is one that takes no step for a while.
+ * Messages are not queued. A message stays readable once it is sent, so it may arrive late, twice
+ * or never, in any order. A ballot is a row of a table. No process belongs to it, so the next step
+ * of a ballot may happen at any time, or never. This covers proposers that crash. A voter that
+ * crashes and comes back with its disk is a voter that takes no step for a while.
  *
  * Promised, in every state:
- *   p2  at most one record of a number is chosen, and all voters that go by a number go by the same
+ *   p2  at most one record of a number is chosen, and all voters that use a number have the same
  *       record of it
- *   p3  take any voters away, as long as each number in use has a majority without them. (A number
- *       is in use from its choice on, until its successor is complete.) Then the others include a
- *       majority that votes under the newest number that one of them knows. So the cell decides on.
+ *   p3  some voters are lost, but each number in use has a majority without them. (A number is in
+ *       use from its choice until its successor is complete.) Then the other voters include a
+ *       majority that votes under the newest number that one of them knows. So the cell can still
+ *       decide.
  *   p4  a voter is added only if its store has accepted the record that adds it. So a newcomer that
  *       never came, or died before, leaves the cell as it was
  *
@@ -27,12 +28,12 @@
  *   m2  a record counts only when it is known to be chosen. A voter that merely accepted it goes on
  *       under n
  *   m7  n + 2 begins only when n + 1 is complete
- *   m10 a ballot goes on with the record that it read
- *   m11 the newcomer accepts its record before those of n do
+ *   m10 a ballot that has read a record proposes this record
+ *   m11 the newcomer accepts its record before the voters of n do
  *
- * For p2 alone the accepts of one of the two majorities would do, because each of the two meets the
- * majority of n that promised. The other one is there for p3: with a majority of n alone, a
- * newcomer that never came could be counted as a voter.
+ * For p2 alone it would be enough if one of the two majorities accepted, because each of the two
+ * intersects the majority of n that promised. p3 needs both: with a majority of n alone, a newcomer
+ * that never came could be counted as a voter.
  */
 #define VOTERS 4
 #ifndef FIRST
@@ -42,7 +43,7 @@
 #define LAST 3 /* the last number */
 #endif
 #ifndef BALLOTS
-#define BALLOTS 2 /* of each register; the odd ones are the first operator's */
+#define BALLOTS 2 /* ballots of each register; the odd ones are the first operator's */
 #endif
 
 /* Records by index. Bit a of a set is voter a. B is the other operator's record of a number. */
@@ -71,7 +72,7 @@ byte took[2 * BALLOTS];     /* the voters that accepted it */
 #define V(k, a) (((k) - 2) * VOTERS + (a))
 byte promise[2 * VOTERS];  /* the ballot of that register that the voter promised */
 byte accepted[2 * VOTERS]; /* the ballot that it accepted last */
-byte knows[VOTERS];        /* the record that it goes by */
+byte knows[VOTERS];        /* the record that it uses */
 
 byte chosen[4]; /* by number: the record that a proposer saw chosen */
 byte fact[4];   /* by number: the record that was chosen, whether anybody saw it or not */
@@ -84,7 +85,7 @@ byte d, i, n, w; /* scratch, 0 between steps */
 #else
 #define VOTES(a) 1
 #endif
-/* Whether number k has a majority without the voters d, if it is in use. */
+/* Whether number k is not chosen yet, or has a majority without the voters d. */
 #define STANDS(k) (fact[k] == 0 || IS_MAJORITY(15 - d, fact[k]))
 #define IN_USE_STAND ((complete || STANDS(1)) && STANDS(2) && STANDS(3))
 #define NEWER(a) n = (!IN(d, a) && knows[a] > n -> knows[a] : n)
@@ -147,7 +148,7 @@ byte d, i, n, w; /* scratch, 0 between steps */
 #ifdef BREAK_M11_NEWCOMER_LAST
 #define IN_TURN(k, e, a) 1
 #else
-/* If the record was read from a voter of n, the newcomer had accepted it before that one. */
+/* A record that was read needs no check: the newcomer accepted it before any voter of n did. */
 #define IN_TURN(k, e, a) (read[AT(k, e)] != 0 || IN(ADDED(record[AT(k, e)]), a) ||                 \
                           (ADDED(record[AT(k, e)]) & (15 - took[AT(k, e)])) == 0)
 #endif
@@ -177,7 +178,7 @@ byte d, i, n, w; /* scratch, 0 between steps */
 #else
 #define IS_CHOSEN(k, e) BOTH(k, e)
 #endif
-#define CHOSEN(k, e) /* its proposer sees that it is chosen */                                     \
+#define CHOSEN(k, e) /* its proposer sees that the record is chosen */                             \
     :: d_step { record[AT(k, e)] != 0 && IS_CHOSEN(k, e) && chosen[k] != record[AT(k, e)] ->       \
             assert(chosen[k] == 0); /* p2 */                                                       \
             chosen[k] = record[AT(k, e)] }
@@ -191,12 +192,12 @@ byte d, i, n, w; /* scratch, 0 between steps */
 #else
 #define IS_TOLD(k, a, r) (chosen[k] == r)
 #endif
-#define LEARN(k, a, r) /* a voter or learner is told that record r is chosen */                    \
+#define LEARN(k, a, r) /* a voter or learner learns that record r is chosen */                     \
     :: d_step { knows[a] == OLD(k) && IS_TOLD(k, a, r) -> knows[a] = r; CHECK_ONE; CHECK_LIVES }
 
 #define KNOW_2 ((knows[0] >= R2A) | (knows[1] >= R2A) << 1 | (knows[2] >= R2A) << 2 |              \
                 (knows[3] >= R2A) << 3)
-#define COMPLETE /* members_lock.pml says what else it takes */                                    \
+#define COMPLETE /* members_lock.pml has the other conditions */                                   \
     :: d_step { FIRST == 1 && !complete && chosen[2] == R2A && IS_MAJORITY(KNOW_2, R1) &&          \
                 IS_MAJORITY(KNOW_2, R2A) -> complete = 1; CHECK_LIVES }
 

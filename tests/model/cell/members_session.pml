@@ -2,29 +2,30 @@
  * Changing the voters, one at a time: a session's lease and its end while the voters change
  * (docs/PROTOCOL.md, "Changing the voters"; agent/core/quorum/sessions.c, change.c).
  *
- * Time, clocks and leases are as in session.pml. Numbers are as in members_lock.pml: with 4 voters
- * {0, 1, 2}, {0, 1, 2, 3}, {0, 1, 3}; with -DFIVE two of five are removed one after the other; with
- * -DAGAIN voter 2 of three is removed and added again, with its store, or with an empty one.
- * There is one session, and one renewal, which the host sends to all voters. It may reach each of
- * them at any later time, under each number by which the voter goes then. The answer arrives at
- * once, because a later answer makes no lease longer. Once the host has its lease, no more
- * renewals arrive: they would only put marks off.
+ * Time, clocks and leases are as in session.pml. As in members_lock.pml, number 1 is {0, 1, 2},
+ * number 2 adds voter 3, and number 3 removes voter 2. With -DFIVE two of five voters are removed,
+ * one after the other. With -DAGAIN voter 2 of three is removed and added again, with its store or
+ * with an empty one. There is one session, and one renewal, which the host sends to all voters. It
+ * may reach each of them at any later time, under each number that the voter uses by then. The
+ * answer arrives at once, because a later answer makes no lease longer. Once the host has its
+ * lease, no more renewals arrive, because they would only delay marks.
  *
- * The promise is that of session.pml: once a majority of marks, given under one number, says that
- * the session is dead, the host's lease does not count, then and ever after.
+ * The promise is that of session.pml: once a majority of the voters of one number has marked the
+ * session under that number, the host has no lease, then or later.
  *
  * Rules, each broken by a -D (mutants/):
  *   m5  a voter that knows n + 1 acknowledges nothing under n
  *   m7  n + 2 begins only when n + 1 is complete
- *   m14 n + 1 is complete only when a majority of n + 1 is guarded: after a majority of n went by
- *       n + 1, a voter has counted the session as just renewed, or a ttl, counted long, has passed
- *   m15 and only when the marks are settled: a majority of n + 1 has the mark, or a majority of
- *       n + 1 that is guarded has answered under n + 1 that it has none. A voter sets the mark only
- *       if the session has lapsed by its own clock, as always; it copies no mark.
+ *   m14 n + 1 is complete only when a majority of n + 1 is guarded. A voter is guarded when it has
+ *       counted the session as just renewed after a majority of n used n + 1, or when a ttl,
+ *       counted long, has passed since then
+ *   m15 n + 1 is complete only when the marks are settled: a majority of n + 1 has the mark, or a
+ *       guarded majority of n + 1 has answered under n + 1 that it has no mark. As always, a voter
+ *       sets the mark only if the session has lapsed by its own clock. It copies no mark.
  *   m16 answers of different numbers are not counted together
  *
- * A voter that begins to vote takes every session for just renewed. That is no rule of safety here:
- * the promise holds with -DNEW_VOTER_LAPSES -DPHASE=0 too.
+ * A voter that begins to vote treats every session as just renewed. The promise does not depend on
+ * that: it also holds with -DNEW_VOTER_LAPSES -DPHASE=0.
  */
 #ifdef FIVE
 #define VOTERS 5
@@ -61,21 +62,21 @@ byte voter_clock;
 
 byte newest = 1; /* the newest number that is known to be chosen */
 bit complete;    /* number 2 is complete */
-byte since;      /* a voter's clock when it knew that no majority of 1 votes any more */
-byte clean;      /* the voters that have answered, guarded, that they have no mark, bits */
+byte since;      /* a voter's clock when it knew that no majority votes under number 1 any more */
+byte clean;      /* bits of the guarded voters that have answered that they have no mark */
 
 /* Voters. */
-byte knows[VOTERS];  /* the number that it goes by */
+byte knows[VOTERS];  /* the number that it uses */
 byte seen[VOTERS];   /* its clock when it last counted a renewal, or at its start */
 byte marked[VOTERS]; /* the number under which it marked the session; 0: it has not */
 
 /* Host: its only renewal goes to all voters. */
 bit sent;
 byte sent_at;       /* the host's clock then */
-byte acked[4];      /* by number: the voters that acknowledged under it, bits */
+byte acked[4];      /* by number: bits of the voters that acknowledged under it */
 byte deadline;
 
-/* A mark is reported under every number that its voter goes by from the marking on. */
+/* A voter that has set a mark reports it under each number that it uses from then on. */
 #define REPORTED(v, n) ((marked[v] != 0 && marked[v] <= n && n <= knows[v]) << v)
 #if VOTERS == 5
 #define ALL(X, n) (X(0, n) | X(1, n) | X(2, n) | X(3, n) | X(4, n))
@@ -88,10 +89,10 @@ byte deadline;
 #define DEAD (IS_DEAD(1) || IS_DEAD(2) || IS_DEAD(3))
 #define SAFE (host_clock < deadline)
 #define CHECK assert(!(DEAD && SAFE))
-/* Nothing that happens after the lease of the only renewal would be over can break the promise. */
+/* The search ends with the lease of the only renewal. Nothing later can break the promise. */
 #define GOES_ON (!sent || host_clock < sent_at + HOST_LEASE)
 
-/* Times that are long past are all the same. */
+/* Times that are long past are equivalent. */
 #define AGE(v) seen[v] = (voter_clock >= seen[v] + VOTER_WAIT -> 0 : seen[v])
 #if VOTERS == 5
 #define AGE_ALL AGE(0); AGE(1); AGE(2); AGE(3); AGE(4)
@@ -126,8 +127,8 @@ byte deadline;
     :: else                                                                                        \
     fi;
 #endif
-/* The ttl is counted as early as it may be. If a voter begins later, or counts anew, the number is
- * complete later. */
+/* The model counts the ttl from the earliest moment that the rules allow. If a voter begins to
+ * count later, or again, this only completes the number later. */
 #define KNOWS(v, n) ((knows[v] >= n) << v)
 #define MAJORITY_OF_1_KNOWS_2 IS_MAJORITY(ALL(KNOWS, 2), 1)
 #ifdef BREAK_M14_COUNTS_FROM_THE_CHOICE
@@ -165,8 +166,8 @@ byte deadline;
 #else
 #define RENEW(v) seen[v] = (marked[v] == 0 -> voter_clock : seen[v]);
 #endif
-/* The voter has no mark, and says so in the same step. If it says so later, it may have a mark then
- * that it did not have before; such a mark comes a ttl after it was guarded. */
+/* The voter reports in the same step that it has no mark. A later report could miss a mark that the
+ * voter sets after this step, but it sets such a mark only a ttl after it was guarded. */
 #define GUARD(v)                                                                                   \
     :: d_step { GOES_ON && !complete && knows[v] == 2 && IN(SET2, v) && !IN(clean, v) &&           \
                 HAS_NO_MARK(v) && MAY_GUARD ->                                                     \
@@ -193,7 +194,7 @@ byte deadline;
 #else
 #define IS_LEASE(n) IS_MAJORITY(acked[n], n)
 #endif
-#define ACK(v, n) /* the renewal arrives, and the answer */                                        \
+#define ACK(v, n) /* the renewal arrives at the voter, and the answer at the host */               \
     :: d_step { GOES_ON && sent && deadline == 0 && marked[v] == 0 &&                              \
                 ACKS_UNDER(v, n) && !IN(acked[n], v) ->                                            \
             seen[v] = voter_clock;                                                                 \
@@ -206,7 +207,7 @@ byte deadline;
             fi;                                                                                    \
             CHECK }
 
-#ifdef BREAK_M15_MARKS_COPIED /* a voter takes over another's mark without a look at its clock */
+#ifdef BREAK_M15_MARKS_COPIED /* a voter copies another voter's mark, whatever its own clock is */
 #define IS_MARKED(v, n) (marked[v] != 0)
 #define MAY_MARK(v) (voter_clock >= seen[v] + VOTER_WAIT ||                                        \
                      (knows[v] == 2 && ALL(IS_MARKED, 0) != 0))

@@ -5,25 +5,25 @@
  * There are three voters. A host has a session with them, and a lock; it does not give the lock
  * back. At some instant voters 1 and 2 are lost, and voter 0 is stopped. Later it starts with the
  * new store, as the only voter of the new generation. It may be started again at any time. Voter 1
- * may come back with its old store after the recovery, and hears of it late or never. The host
- * hears of it late or never. Another host asks for the lock in the new generation.
+ * may come back with its old store after the recovery. Voter 1 and the host learn of the recovery
+ * late or never. Another host asks for the lock in the new generation.
  *
  * Time and clocks are as in session.pml: the host's clock is slow, the voters' clocks are fast, and
  * each start of voter 0 has its own clock. A renewal goes to all voters, and may reach each of them
  * at any later time. Its answer arrives at once, because a later answer makes no lease longer. The
- * host counts only answers to renewals of the generation by which it goes.
+ * host counts only answers to renewals of its own generation.
  *
  * Promised, in every state:
- *   p1  the other host gets the lock only when the first one's lease has ended, and the lock-delay
- *       behind it has passed in true time
+ *   p1  the other host gets the lock only when the first host's lease has ended, and then the
+ *       lock-delay has passed, in true time
  *   p2  its token is above every token that any voter handed out before
  *
  * Rules, each broken by a -D (mutants/):
- *   r0  (the operator's) no majority of the voters of before runs after the recovery
- *   r37 the new store's floor is above every token of the generation before, whatever the old store
- *       has seen
- *   r38 the new store acknowledges no session of before, and a host that hears of the recovery ends
- *       its session
+ *   r0  (the operator's duty) no majority of the old voters runs after the recovery
+ *   r37 the new store's floor is above every token of the old generation, even above tokens that
+ *       the old store has not seen
+ *   r38 the new store acknowledges no session of the old generation, and a host that learns of the
+ *       recovery ends its session
  *   r39 from each of its starts the only voter waits for a ttl and a lock-delay, counted long,
  *       before it votes
  */
@@ -51,16 +51,16 @@ byte phase;
 byte host_clock;
 byte voter_clock;
 
-/* 0: the cell of before; 1: a majority is lost, voter 0 is stopped; 2: voter 0 has its new store */
+/* 0: the old cell runs; 1: a majority is lost, voter 0 is stopped; 2: voter 0 has its new store */
 byte stage;
 byte started;  /* voter 0's clock at the start that counts */
 byte restarts;
 byte ahead;    /* the clock of voter 0's present boot is ahead of voter_clock */
 bit votes;     /* voter 0 votes in the new generation */
 bit back;      /* voter 1 is back with its old store */
-bit told;      /* voter 1 has heard of the recovery */
+bit told;      /* voter 1 has learned of the recovery */
 
-/* Tokens of before are 1 and 2; those of the new generation begin at 4. */
+/* Tokens of the old generation are 1 and 2. Those of the new one begin at 4. */
 byte handed = 1; /* the highest that a voter handed out */
 byte stored = 1; /* the highest that voter 0 knows */
 
@@ -70,8 +70,8 @@ byte extended[V]; /* as in session.pml */
 byte deadline;
 byte renewals;
 
-byte knows;     /* the generation by which the host goes */
-bit ended;      /* the host has ended its session of before */
+byte knows;     /* the host's generation */
+bit ended;      /* the host has ended its session of the old generation */
 byte over;      /* true time + 1 at which the host's lease was first seen ended; 0: it has not */
 bit granted;    /* the other host has the lock */
 
@@ -96,7 +96,7 @@ bit granted;    /* the other host has the lock */
 
 /* ---- The session ---- */
 
-#define RENEW /* to all voters: it may reach each of them at any later time, until the next one */  \
+#define RENEW /* to all voters; each may receive it at any time until the next renewal */          \
     :: d_step { renewals < 2 && !ended ->                                                          \
             renewals++; sent = host_clock + 1; sent_of = knows }
 
@@ -122,7 +122,7 @@ bit granted;    /* the other host has the lock */
         deadline = extended[i] - 1 + HOST_LEASE                                                    \
     :: else                                                                                        \
     fi
-#define RENEWED(v) /* the renewal arrives, and the answer */                                       \
+#define RENEWED(v) /* the renewal arrives at the voter, and the answer at the host */              \
     :: d_step { !ended && sent > extended[v] && sent_of == knows && ANSWERS(v) ->                  \
             extended[v] = sent;                                                                    \
             COUNT(0); COUNT(1); COUNT(2);                                                          \
@@ -134,7 +134,7 @@ bit granted;    /* the other host has the lock */
 #else
 #define END_SESSION ended = 1;
 #endif
-#define HEARS /* the host hears of the recovery; what it counted before counts no more */          \
+#define HEARS /* the host learns of the recovery; old answers do not count any more */             \
     :: d_step { stage == 2 && knows == 0 ->                                                        \
             knows = 1; sent = 0; END_SESSION extended[0] = 0; extended[1] = 0; extended[2] = 0; SEE_END }
 
@@ -168,7 +168,7 @@ bit granted;    /* the other host has the lock */
 #else
 #define FIRST_TOKEN 4
 #endif
-#define GRANT /* to the other host, whose session is of the new generation */                      \
+#define GRANT /* to the other host, whose session belongs to the new generation */                 \
     :: d_step { votes && !granted ->                                                               \
             granted = 1;                                                                           \
             assert(FIRST_TOKEN > handed); /* p2 */                                                 \
@@ -179,7 +179,7 @@ active proctype world()
 {
     d_step {
         host_clock = 1; voter_clock = 1;
-        /* the host has just had its session extended by all of them */
+        /* all voters have just extended the host's session */
         extended[0] = 2; extended[1] = 2; extended[2] = 2; deadline = 1 + HOST_LEASE
     }
     if :: phase = 0 :: phase = 1 :: phase = 2 fi;

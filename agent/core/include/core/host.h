@@ -71,7 +71,7 @@ struct host_config {
     int64_t session_ttl_ns;
     int64_t grace_ns;
     uint32_t max_drift_percent;
-    uint32_t voters_number; /* of the record of voters */
+    uint32_t voters_number; /* the number of the record of voters */
     uint32_t voter_count;
     uint32_t self; /* this agent's index in voters, or HOST_OBSERVER */
     struct message_agent voters[MESSAGE_VOTERS_MAX]; /* the same order at every agent */
@@ -113,9 +113,9 @@ enum host_event_kind {
     /* the voters that can be reached changed; before the first such event the host core assumes
      * that it can reach all voters */
     HOST_VOTERS,
-    /* This agent goes by another record of voters. Sets of voters in later events, and indexes of
-     * voters in later actions, are those of this record. The host core takes a new voter for one
-     * that it can reach, until the next HOST_VOTERS. */
+    /* This agent now uses another record of voters. Sets of voters in later events, and indexes of
+     * voters in later actions, are those of this record. Until the next HOST_VOTERS, the host core
+     * assumes that it can reach the new voters. */
     HOST_RECORD,
     HOST_TICK,
 };
@@ -143,7 +143,7 @@ struct host_event {
         } connected;
         struct {
             const struct hfi_frame *frame;
-            uint32_t missing; /* bit by voter: people see it as down, see quorum_missing() */
+            uint32_t missing; /* bit by voter: it is shown as down, see quorum_missing() */
         } frame;
         uint32_t region; /* RING */
         const struct message *message;
@@ -224,7 +224,7 @@ struct host_action {
             struct message_agent by;  /* the administrator's agent */
             int64_t uid;              /* the administrator's uid; -1: not known */
             /* The table that is full (host/full.h), a static string; NULL: the line is about
-             * something else. `by` is the voter whose table is full. `pid` is the process that has
+             * something else. `by` is the voter whose table is full. `pid` is the process with the
              * most handles, and `uid` is its user; handles == 0: that process is not known. */
             const char *table;
             uint32_t room;
@@ -454,7 +454,7 @@ struct host_survey {
  * step. */
 void host_survey(const struct host *host, int64_t now_ns, struct host_survey *out);
 
-/* One host's part in a lock, for people. -1: the number is not known. */
+/* One host's part in a lock, for display. -1: the number is not known. */
 struct host_part {
     struct message_agent agent;
     uint32_t holders;
@@ -466,7 +466,7 @@ struct host_part {
     char command[HFI_FRAME_COMMAND_MAX + 1]; /* "": not known */
 };
 
-/* One lock over the cell, for people, as far as this host knows it. */
+/* One lock of the cell, for display, as far as this host knows it. */
 struct host_overview {
     struct message_name name;
     bool shared;       /* its holders are readers */

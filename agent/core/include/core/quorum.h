@@ -70,26 +70,26 @@ struct quorum_config {
     struct quorum_limits limits;
     uint32_t membership;
     uint32_t voter_count; /* 1 to 7 */
-    /* index in voters, or QUORUM_NO_VOTER: a store that voted until its voter was removed, or one
-     * that learns */
+    /* index in voters; QUORUM_NO_VOTER: this store voted until its voter was removed, or it
+     * learns */
     uint32_t self;
-    struct message_agent name; /* of this agent, if it is not among the voters */
+    struct message_agent name; /* this agent's name, if it is not among the voters */
     struct message_agent voters[MESSAGE_VOTERS_MAX]; /* in ascending order of their names */
-    /* Where each voter listens; "": not known. They are for the record of number 2: until then each
-     * agent goes by the addresses of its own configuration. */
+    /* Where each voter listens; "": not known. The record of number 2 is made with these addresses.
+     * Before that, each agent uses the addresses of its own configuration. */
     char addresses[MESSAGE_VOTERS_MAX][MESSAGE_ADDRESS_MAX];
-    /* The voters in the configuration, which may differ from those of the record of voters. A newer
-     * record is believed from them, and from the voters of the present record. */
+    /* The voters in the configuration, which may differ from those of the record of voters. This
+     * agent accepts a newer record from them, and from the voters of its present record. */
     uint32_t trusted_count;
     struct message_agent trusted[MESSAGE_VOTERS_MAX];
-    /* The numbers of the voters in their ballots. No two voters that the cell ever had share one.
-     * 0: the voter has been there from the beginning, and its number is its index + 1. */
+    /* The number that each voter has in its ballots. No other voter of the cell ever had the same
+     * number. 0: the voter has been there since the cell began, and its number is its index + 1. */
     uint16_t ballot_ids[MESSAGE_VOTERS_MAX];
     uint64_t store_id[2];
     bool rejoin; /* the store must start over, and has not done so yet; this is durable */
-    /* An operator has recovered the cell with this store, and this voter, which is the only one,
-     * has to wait for so long from its start before it votes (docs/PROTOCOL.md, "Recovery"). This
-     * is durable until ACTION_PERSIST_RECOVERED. 0: there is nothing to wait for. */
+    /* An operator has recovered the cell with this store. This voter is the only one, and it must
+     * wait this long after its start before it votes (docs/PROTOCOL.md, "Recovery"). This is
+     * durable until ACTION_PERSIST_RECOVERED. 0: there is nothing to wait for. */
     int64_t recovery_wait_ns;
     int64_t session_ttl_ns;
     int64_t grace_ns;
@@ -141,9 +141,9 @@ const char *quorum_config_error(const struct quorum_config *config)
  */
 struct quorum *quorum_init(void *memory, const struct quorum_config *config, struct names *names);
 
-/* Before START, and before all other rows: load the record of voters, and the row of its next
- * number's register. The record replaces the voters of the configuration. Without such a row the
- * agent goes by the record of number 1, which is made from the configuration. */
+/* Before START, and before all other rows: load the record of voters, and the row of the register
+ * in which the next record is decided. The record replaces the voters of the configuration. Without
+ * a stored record, the agent uses the record of number 1, which is made from the configuration. */
 bool quorum_load_voters(struct quorum *quorum, const struct message_voters *voters)
     __attribute__((warn_unused_result));
 bool quorum_load_change(struct quorum *quorum, const struct quorum_change *change)
@@ -215,9 +215,9 @@ enum message_voter_status quorum_voter_status_of(const struct quorum *quorum, ui
 /* Returns how long this voter waits because its cell was recovered; 0: it does not wait. */
 int64_t quorum_recovery_left_ns(const struct quorum *quorum);
 
-/* Returns, as bits, the voters that this voter's failure detector misses, if the others are no
- * majority; else 0. This shows sooner than missing renewals that no majority answers. For
- * people. */
+/* Returns, as bits, the voters from which no heartbeat comes any more, if the other voters are no
+ * majority; otherwise 0. It shows a lost majority earlier than unanswered renewals do. For
+ * display. */
 uint8_t quorum_missing(const struct quorum *quorum);
 
 /* Fills in the cell's rules as this voter is configured with them. */
@@ -237,7 +237,7 @@ bool quorum_look(const struct quorum *quorum, uint32_t name, struct quorum_regis
 /* Returns whether this voter has nothing to decide, except perhaps requests for that name. */
 bool quorum_decides_only(const struct quorum *quorum, const struct message_name *name);
 
-/* Returns the record of voters by which this agent goes. */
+/* Returns the record of voters that this agent uses. */
 const struct message_voters *quorum_voters(const struct quorum *quorum);
 
 /* Fills in the header for messages of this agent, also those of the host core: from, membership,
@@ -258,11 +258,11 @@ void quorum_committing(struct quorum *quorum);
 
 /* Call this before START, if the driver commits something before START (a new epoch). Fills in a
  * row that must be in that commit, which is the first of this process. Returns false if there is no
- * such row. If it returns true, the core counts the row as persisted. See members.c. */
+ * such row. If it returns true, the core counts the row as persisted. See members_stores.c. */
 bool quorum_keep_opened(struct quorum *quorum, struct quorum_seen *row)
     __attribute__((warn_unused_result));
 
-/* Returns the commit that messages report. members.c says when this is not the last durable
+/* Returns the commit that messages report. members_stores.c says when it is not the last durable
  * commit. */
 uint64_t quorum_reported_commit(const struct quorum *quorum);
 

@@ -24,8 +24,8 @@ uint64_t clock_random(void);
 bool clock_boot_id(uint8_t out[16]) __attribute__((warn_unused_result));
 
 /* Returns the number of the time namespace whose CLOCK_BOOTTIME this process reads; 0 if the kernel
- * has no time namespaces, or does not say. The clocks of two time namespaces may differ by any
- * amount. */
+ * has no time namespaces, or does not report the number. The clocks of two time namespaces may
+ * differ by any amount. */
 uint64_t clock_space(void);
 
 /*

@@ -82,8 +82,8 @@ bool committer_wait(struct committer *committer) __attribute__((warn_unused_resu
 
 /* Orders a checkpoint of the store, which is made when no batch is being written. */
 void committer_idle(struct committer *committer);
-/* Has piece(arg) called once, on the committer's thread, when no batch is being written. The
- * previous piece must be done. A committer that is closed does not begin it any more. */
+/* Arranges that the committer's thread calls piece(arg) once, when no batch is being written. The
+ * previous piece must be done. A committer that is closed does not begin a piece any more. */
 void committer_piece(struct committer *committer, void (*piece)(void *arg), void *arg);
 /* Returns true once for each piece that is done. */
 bool committer_piece_done(struct committer *committer) __attribute__((warn_unused_result));

@@ -1,10 +1,10 @@
 /*
- * The lease record: until when the session of this agent may have been promised to clients.
+ * The lease record: the latest deadline of this agent's session that clients may have received.
  *
  * The record must survive the end of the agent, but not a reboot, after which no client is left
  * (the record has the boot id). So it is a page of shared memory beside the regions, and is written
- * before each promise. A file on a disk would not do: the kernel would write the mapped page to the
- * disk twice a minute, even in an idle cell.
+ * before each promise. A file on a disk is no alternative: the kernel would write the mapped page
+ * to the disk twice a minute, even in an idle cell.
  *
  * The file `lease` in state_dir is written once for each session, so that the epoch is known even
  * if the store or the shared memory is lost. It is written once more at an orderly end, for older
@@ -58,8 +58,8 @@ struct lease_file {
                                        * lease_file_share() returned that deadline in *found */
     bool regions_count; /* the agent that wrote that deadline also wrote the notes of the regions */
     struct lease_file_room room;
-    int64_t grace_ns; /* what lease_file_write() writes beside each deadline; set by the caller */
-    uint64_t space;   /* as grace_ns: the clock_space() of this process */
+    int64_t grace_ns; /* lease_file_write() writes it beside each deadline; the caller sets it */
+    uint64_t space;   /* the clock_space() of this process; written and set like grace_ns */
 };
 
 struct lease_record {
@@ -94,7 +94,7 @@ void lease_file_note_commit(struct lease_file *file, uint64_t commit);
 /* Writes the last deadline to the file, and closes the file and the page. */
 void lease_file_close(struct lease_file *file);
 
-/* Another agent's last session, as its page has it. */
+/* Another agent's last session, according to that agent's page. */
 struct lease_file_past {
     struct lease_record record; /* epoch 0: the page has no session */
     int64_t grace_ns;           /* -1: not known */
@@ -102,9 +102,9 @@ struct lease_file_past {
     int64_t delay_ms;           /* the longest lock-delay that is noted; -1: not known */
 };
 
-/* Reads the page of that name in folder, which no agent serves, without changing it. kept and
- * delays: the sizes of the parts before and of the lock-delays. Returns false if there is no such
- * page of this user. */
+/* Reads the page of that name in a folder that no agent serves, without changing the page. In
+ * `room` only kept and delays are used: the sizes of the lock-delays' part and of the part before
+ * it. Returns false if this user has no such page. */
 bool lease_file_read(int folder, const char *name, const struct lease_file_room *room,
                      struct lease_file_past *past) __attribute__((warn_unused_result));
 

@@ -1,6 +1,6 @@
 /*
- * Messages to systemd from a service, in the protocol of sd_notify(3). These calls do nothing if
- * neither systemd nor another manager has set NOTIFY_SOCKET for the agent.
+ * Sends the messages of a service to systemd, in the protocol of sd_notify(3). These calls do
+ * nothing if neither systemd nor another manager has set NOTIFY_SOCKET for the agent.
  */
 #ifndef IO_NOTIFY_H
 #define IO_NOTIFY_H

@@ -71,9 +71,9 @@ int remover_open_folder(struct remover *remover, const char *path, int lock, int
 bool remover_reaches(struct remover *remover, const char *path, uint64_t size)
     __attribute__((warn_unused_result));
 
-/* Folders of this user in /dev/shm whose names begin with a prefix: the rest of each name, and a
- * descriptor of the folder. The helper opens the folders, because to open a name that has vanished
- * takes the lock of /dev/shm. */
+/* The folders of this user in /dev/shm whose names begin with a prefix. For each folder the list
+ * has the rest of its name, and a descriptor. The helper opens the folders, because opening a name
+ * that has vanished takes the lock of /dev/shm. */
 struct remover_list {
     uint32_t count;
     char endings[REMOVER_LISTED_MAX][REMOVER_ENDING_MAX];
@@ -84,16 +84,17 @@ struct remover_list {
  * Does not block. Returns the descriptor for remover_listed(), which the caller closes; -1: try
  * again later. */
 int remover_list(struct remover *remover, const char *prefix) __attribute__((warn_unused_result));
-/* Adds to the list what has come of it, without blocking. The list is empty before the first call.
- * Returns 1 if the list is complete, 0 if more may come, and -1 if no more will come. */
+/* Adds the folders that the helper has sent since the last call to the list, without blocking. The
+ * list is empty before the first call. Returns 1 if the list is complete, 0 if more may come, and
+ * -1 if no more will come. */
 int remover_listed(int listing, struct remover_list *list) __attribute__((warn_unused_result));
 /* Closes the descriptors of the list, and empties it. */
 void remover_list_end(struct remover_list *list);
 
 /* Orders the removal of an agent's folder in which nothing but the lease page is left. Does not
- * block. folder: its descriptor, on which the caller has a flock(); the lock goes on until the
- * removal is done, even if the caller closes the descriptor. Returns false if the order could not
- * be given. */
+ * block. folder: the folder's descriptor, on which the caller has a flock(). The folder stays
+ * locked until the removal is done, even if the caller closes the descriptor. Returns false if the
+ * order could not be given. */
 bool remover_remove_agent(struct remover *remover, const char *path, int folder)
     __attribute__((warn_unused_result));
 

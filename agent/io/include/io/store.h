@@ -25,9 +25,9 @@ struct store;
 
 enum {
     STORE_ERROR_MAX = 512,
-    STORE_FORMAT = 2, /* of a new store */
-    /* A store becomes of this format when its cell changes its voters, with no other difference: an
-     * older release, which would go by the voters of the configuration, refuses it. */
+    STORE_FORMAT = 2, /* the format of a new store */
+    /* A store gets this format when its cell changes its voters. Nothing else differs. An older
+     * release refuses the format; it would otherwise use the voters of the configuration. */
     STORE_FORMAT_CHANGED = 3,
 };
 
@@ -45,7 +45,8 @@ struct store_identity {
     uint64_t kept_id[2]; /* if rejoin is set: the old store's id; zeros: it could not be read */
     /* The store may be a backup. No agent starts with one. */
     bool takes_backup;
-    /* For a new store: the record of voters of the store before it. number 0: none. */
+    /* For a new store: the record of voters in the store that it replaces. Number 0: there is
+     * none. */
     struct message_voters voters;
     /* Called for each region in a store of an older format, before the store is migrated. If it
      * returns false, the store is not changed and not opened. NULL: the store may be migrated. */
@@ -132,11 +133,12 @@ bool store_undo_start_over(const char *path, const struct store_identity *identi
                            char *error) __attribute__((warn_unused_result));
 
 /*
- * A backup: a copy of the whole store, in a file of its own, that says that it is a backup.
+ * A backup: a copy of the whole store, in a file of its own, which is marked as a backup.
  * store_open() refuses it, unless store_identity.takes_backup is set. It is made in three parts, so
- * that commits go on meanwhile. store_backup_open() and store_backup_step() belong to the thread
- * that uses the store, and are called between batches. What is committed before the last step is in
- * the copy. store_backup_check() needs no store, and any thread may call it.
+ * that commits go on meanwhile: opening it, many steps, and a check. store_backup_open() and
+ * store_backup_step() belong to the thread that uses the store, and are called between batches. The
+ * copy has everything that was committed before the last step. store_backup_check() needs no store,
+ * and any thread may call it.
  */
 struct store_backup;
 enum store_backup_result { STORE_BACKUP_FAILED, STORE_BACKUP_MORE, STORE_BACKUP_DONE };
@@ -148,19 +150,19 @@ struct store_backup *store_backup_open(struct store *store, const char *path, ch
 /* Copies some pages. On failure error (STORE_ERROR_MAX bytes) says why. */
 enum store_backup_result store_backup_step(struct store_backup *backup, char *error)
     __attribute__((warn_unused_result));
-/* Returns how many pages are copied, and of how many. */
+/* Sets *done to the number of pages that are copied, and *total to the number of all pages. */
 void store_backup_progress(const struct store_backup *backup, uint64_t *done, uint64_t *total);
 /* Ends the copying, after the last step or before it. NULL is allowed. */
 void store_backup_close(struct store_backup *backup);
 
-/* For people. */
+/* What the check found, for display. */
 struct store_copied {
     uint64_t commit;    /* the last commit that the copy has */
     uint64_t registers; /* the lock names that it has */
     uint64_t bytes;
 };
-/* Marks the copy as a backup, checks it, and makes it durable. It is checked for damage
- * (integrity_check), and opened as a store, all of whose rows are read. */
+/* Marks the copy as a backup, checks it, and makes it durable. The check looks for damage
+ * (integrity_check), opens the copy as a store, and reads all its rows. */
 bool store_backup_check(const char *path, const struct store_identity *identity,
                         struct store_copied *copied, char *error)
     __attribute__((warn_unused_result));
@@ -171,10 +173,10 @@ bool store_backup_place(const char *made, const char *path, bool replace, char *
 /* Removes a copy that is not wanted, and the files beside it. */
 void store_backup_remove(const char *path);
 
-/* What a store says about its cell when the cell is recovered. */
+/* What a store knows about its cell, for a recovery of the cell. */
 struct store_survey {
     bool voted;         /* the store has voted */
-    uint64_t registers; /* lock names that it has, and how many of them are not free */
+    uint64_t registers; /* the lock names that it has; `held` of them are not free */
     uint64_t held;
     uint64_t generation; /* the highest generation of a token */
     uint32_t round;      /* the highest round of a ballot */
@@ -184,19 +186,19 @@ struct store_survey {
 bool store_survey(struct store *store, const struct store_meta *meta, struct store_survey *survey)
     __attribute__((warn_unused_result));
 
-/* With what the cell begins anew. */
+/* The state with which a recovered cell begins anew. */
 struct store_recovery {
     struct message_voters voters; /* this agent is the only voter; store_id is filled in */
-    uint64_t generation;          /* of the tokens from now on */
+    uint64_t generation;          /* the generation of all tokens from now on */
     uint32_t round;               /* above every round that may have been used */
     uint32_t wait_ms;             /* struct store_meta.recovery_wait_ms */
 };
 /*
- * Lets a cell begin anew: replaces the database at path by one in which every session of before has
- * ended and no lock is held, in one step (like store_start_over()). The new database has the epochs
- * of all agents that the old one knows, as ended, and a floor below which no token is issued.
- * Closes the old store in any case. kept (STORE_KEPT_MAX bytes) receives the path of the old
- * database.
+ * Lets a cell begin anew: replaces the database at path, in one step (like store_start_over()), by
+ * one in which every earlier session has ended and no lock is held. The new database has the epochs
+ * of all agents that the old one knows, marked as ended. It also has a floor: no token below it is
+ * ever issued. Closes the old store in any case. kept (STORE_KEPT_MAX bytes) receives the path of
+ * the old database.
  */
 bool store_recover(struct store *old, const struct store_identity *identity,
                    struct store_recovery *recovery, char *kept, char *error)
@@ -235,7 +237,7 @@ bool store_put_rules(struct store *store, const struct message_rules *rules)
     __attribute__((warn_unused_result));
 
 /* Reads the record of voters, or the register in which the next one is decided. Sets *found to
- * false if the store has none: its agent goes by the record of number 1, which is made from the
+ * false if the store has none. Its agent then uses the record of number 1, which is made from the
  * configuration. Returns false on an error. */
 bool store_voters(struct store *store, struct message_voters *voters, bool *found)
     __attribute__((warn_unused_result));
@@ -248,10 +250,10 @@ bool store_has_voted(struct store *store, bool *voted) __attribute__((warn_unuse
  * Empties the store of a voter that was removed: deletes all rows of a quorum core, in one commit.
  * So the agent may become a voter again, like any other. Updates *meta.
  *
- * Nobody needs those rows any more once the record that removed the voter is complete: then no
- * majority counts votes under an earlier number, and a promise is kept towards nobody. The store
- * keeps its id, under which the voters know the session of this host, and its commit numbers. Votes
- * of before are not taken for later ones, because each names its number.
+ * These rows are of no use once the record that removed the voter is complete. From then on no
+ * majority counts votes under an earlier number, so no promise has to be kept. The store keeps its
+ * commit numbers and its id, because the voters know this host's session by that id. An earlier
+ * vote is not taken for a later one, because each vote names the number of its record.
  */
 bool store_retire(struct store *store, struct store_meta *meta) __attribute__((warn_unused_result));
 /* Writes the record of voters. Called within a batch. */

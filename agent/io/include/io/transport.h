@@ -157,15 +157,15 @@ bool transport_tls_renew(struct transport *transport, char *error)
  * seconds since 1970; 0: no TLS. */
 int64_t transport_tls_begin_s(const struct transport *transport);
 int64_t transport_tls_end_s(const struct transport *transport);
-/* From when and until when certificates are valid, in seconds since 1970. */
+/* The period in which certificates are valid, in seconds since 1970. */
 struct transport_tls_times {
     int64_t begin_s;
     int64_t end_s;
 };
-/* Returns whether agent `name` can use the three files (not NULL), and in *times from when until
- * when. Whether that time is now does not matter here: the clock may be wrong. times: may be NULL.
- * On failure error says what is wrong. errno is EINVAL if the files are wrong. With any other errno
- * (no memory, say) a later call may succeed. */
+/* Returns whether agent `name` can use the three files (not NULL), and sets *times to their period
+ * of validity. It does not matter here whether the present time is in that period, because the
+ * clock may be wrong. times: may be NULL. On failure error says what is wrong. errno is EINVAL if
+ * the files are wrong. With any other errno (no memory, say) a later call may succeed. */
 bool transport_tls_check(const struct transport_tls *tls, const char *name,
                          struct transport_tls_times *times, char *error)
     __attribute__((warn_unused_result));

@@ -54,22 +54,22 @@ struct quorum_seen {
     uint64_t commit;
 };
 
-/* What an acceptor keeps of the register in which the record of number `number` is decided. */
+/* The acceptor's row of the register in which the record of number `number` is decided. */
 struct quorum_change {
-    uint32_t number;   /* one above the number by which the voter goes; a row of another number is
-                        * outdated */
+    uint32_t number;   /* the number of the record that the voter uses, plus one; a row of another
+                        * number is outdated */
     uint64_t promised; /* the ballot; 0: none */
     uint64_t accepted; /* the ballot of `voters`; 0: none */
     struct message_voters voters;
 };
 
-/* The record of voters by which an agent goes. */
+/* The record of voters that an agent uses. */
 struct quorum_voters {
     bool votes; /* the record names this agent's store, so it may vote */
     struct message_voters voters;
 };
 
-/* Where an agent may be found besides its present address: an operator adds or moves a voter
+/* A second address at which an agent may be found, because an operator adds or moves a voter
  * there. */
 struct quorum_seek {
     struct message_agent voter;
@@ -88,14 +88,14 @@ enum action_kind {
     ACTION_PERSIST_REJOINED,   /* the store has started over, and votes from now on */
     ACTION_PERSIST_RECOVERED,  /* the wait after a recovery of the cell is over */
     ACTION_PERSIST_VOTERS,     /* one row, which replaces the record of voters */
-    ACTION_PERSIST_CHANGE,     /* one row, which replaces that of the number before */
-    /* The agent goes by another record of voters from now on, or by the same record that has become
-     * complete. It stands behind the ACTION_PERSIST_VOTERS of that record. All indexes of voters in
-     * actions behind it, and in events from now on, are indexes in that record. */
+    ACTION_PERSIST_CHANGE,     /* one row, which replaces the row of the previous number */
+    /* From now on the agent uses another record of voters, or its record has become complete. This
+     * action comes after the ACTION_PERSIST_VOTERS of that record. In all later actions and events,
+     * an index of a voter is its index in that record. */
     ACTION_VOTERS,
-    /* The agent may also be dialled at that address for a while. A voter that cannot be reached at
-     * the one in the record is sent everything there. LEARN and CHANGE_PREPARE go to that address
-     * only, so their answers show that the agent listens there. */
+    /* The agent may also be dialled at that address for a while. If a voter cannot be reached at
+     * its address in the record, all messages for it go to this address. LEARN and CHANGE_PREPARE
+     * go to this address only, so their answers show that the agent listens there. */
     ACTION_SEEK,
     ACTION_SEND,
     ACTION_LOG, /* a log line */

@@ -1,9 +1,9 @@
 /*
- * Which voter of one record of voters is which voter of the next record.
+ * Maps the voters of one record of voters to the voters of the next record.
  *
- * Voters are counted by their index in the record, and their order is that of their names. So a
- * voter that joins or leaves may change the index of every other voter. Whatever is kept by index
- * has to follow the voter's name.
+ * A voter's index is its position in the record, which lists the voters in the order of their
+ * names. So a voter that joins or leaves may change the index of every other voter. A table that is
+ * indexed by voter must then be reordered, so that each entry stays with its voter's name.
  *
  * Pure. One thread.
  */
@@ -18,10 +18,10 @@ enum { SUCCESSION_NONE = 0xff };
 
 struct succession {
     uint32_t count;     /* voters of the next record */
-    uint32_t old_count; /* voters of the record before it */
-    /* by the index in the next record: the index before; SUCCESSION_NONE: the voter is new */
+    uint32_t old_count; /* voters of the previous record */
+    /* by new index: the old index; SUCCESSION_NONE: the voter is new */
     uint8_t from[MESSAGE_VOTERS_MAX];
-    /* by the index before: the index in the next record; SUCCESSION_NONE: the voter is removed */
+    /* by old index: the new index; SUCCESSION_NONE: the voter is removed */
     uint8_t to[MESSAGE_VOTERS_MAX];
 };
 
@@ -29,13 +29,13 @@ struct succession {
 void succession_make(struct succession *succession, const struct message_agent *voters,
                      uint32_t count, const struct message_voters *next);
 
-/* Returns the set of voters (bit by index before) as a set of the next record's voters. The new
- * voters are in it if `newcomers` is set. */
+/* Converts a set of voters from bits by old index to bits by new index, and returns it. Adds the
+ * new voters if `newcomers` is set. */
 uint32_t succession_mask(const struct succession *succession, uint32_t mask, bool newcomers);
 
-/* Moves an array that has an element for each voter (MESSAGE_VOTERS_MAX elements of that size) to
- * the next record's order. The elements of new voters, and those above the last voter, become
- * zeros. `room` has space for the whole array. */
+/* Reorders an array by the next record. It has an element for each voter (MESSAGE_VOTERS_MAX
+ * elements of that size). The elements of new voters, and those above the last voter, become zeros.
+ * `room` has space for the whole array. */
 void succession_move(const struct succession *succession, void *array, size_t size, void *room);
 
 #endif

@@ -10,10 +10,10 @@
  * renewals.
  *
  * This module enforces the host's part of three rules of docs/PROTOCOL.md. Rule 13: a renewal
- * carries the voter's echo. Rule 14: the host counts its lease short, and from the sending. Rule
- * 18: the session is in jeopardy, then it goes on or is lost. The sources are Chubby (Burrows, OSDI
- * 2006) 2.8 for sessions, jeopardy and grace period, and PaxosLease (Trencseni et al. 2012) for
- * when a lease begins.
+ * carries the voter's echo. Rule 14: the host counts its lease short, and from the time when it
+ * sent the renewal. Rule 18: the session is in jeopardy, then it goes on or is lost. The sources
+ * are Chubby (Burrows, OSDI 2006) 2.8 for sessions, jeopardy and grace period, and PaxosLease
+ * (Trencseni et al. 2012) for when a lease begins.
  *
  * Invariants: the deadline is never later than T plus the shortened ttl. While the session lives
  * and the clock is right, the deadline never falls. A lost session has no deadline in the future,
@@ -111,18 +111,19 @@ void renewal_link(struct renewal *renewal, uint32_t voter, bool up, int64_t now_
  */
 void renewal_clock(struct renewal *renewal, bool astray, int64_t now_ns);
 
-/* Sets the digest of the cell's rules that renewals carry, which has the voters of a record of
- * number 1. Call it before renewal_set_voters(). */
+/* Sets the digest of the cell's rules and voters that renewals carry. Voters compare this digest
+ * only under a record of number 1. Call it before renewal_set_voters(). */
 void renewal_set_rules(struct renewal *renewal, uint64_t rules);
 
 /*
- * Goes by another record of voters. Call it when the record is known to be chosen. A number lower
- * than the present one is a bug.
+ * Switches to another record of voters. Call it when the record is known to be chosen. The number
+ * must not be lower than the present one.
  *
- * A lease that a majority of the voters before has extended stays as it is. Acknowledgements under
- * different numbers are never counted together: from now on only those whose header has this record
- * count, and the first of them are asked for at once. The same holds for what voters report of this
- * agent's epochs. What is kept by a voter's index follows the voter's name.
+ * A lease that a majority of the previous voters has extended stays as it is. Acknowledgements
+ * under different numbers are never counted together. From now on an acknowledgement counts only if
+ * its header names this record, and the first renewals under it are due at once. The same holds for
+ * the voters' reports of this agent's epochs. Tables that are indexed by voter are reordered, so
+ * that each entry stays with its voter's name.
  */
 void renewal_set_voters(struct renewal *renewal, const struct message_voters *voters,
                         int64_t now_ns, struct actions *actions);
