@@ -68,8 +68,8 @@ struct web;           /* observe/web.c */
  * that only the start writes does not change while the agent runs. */
 struct agent {
     /* The identity of the agent. */
-    struct config config;    /* [main.c; serve/users.c enters the numbers of names that are found
-                              * later] */
+    struct config config;    /* [main.c; serve/users.c enters the user and group ids of names that
+                              * are found later] */
     const char *config_path; /* [main.c] NULL: --dev */
     struct closer *closer;   /* [main.c] NULL: this kernel needs no closer, or the closer could not
                               * be started */

@@ -17,8 +17,8 @@
 #include "io/beside.h"
 #include "io/clock.h"
 
-/* The process's message to the agent: either the number of one account, or LOOKED, which means that
- * the process has looked up all accounts. */
+/* A message of the process holdfastd-names (accounts.h) to the agent: either the number of one
+ * account, or LOOKED, which means that the process has looked up all accounts. */
 struct account_answer {
     uint32_t account; /* the index in config->accounts; LOOKED: all names were looked up */
     uint32_t is_group;
@@ -55,8 +55,8 @@ bool accounts_of_host(const char *name, bool is_group, uint32_t *id)
     return read_number(name, id);
 }
 
-/* Looks one account up. An admin may be a user or a group; if a user and a group have the name, it
- * means the user. A name with @ is always a group. */
+/* Looks one account up. An admin may be a user or a group; if a user and a group have the name, the
+ * name means the user. A name with @ is always a group. */
 static bool find(const struct config_account *account, accounts_lookup_fn *lookup,
                  struct account_answer *out)
 {
@@ -93,7 +93,7 @@ static struct {
     bool *sent; /* for each account: the answer was sent to the agent */
 } own;
 
-/* Waits while the agent does not read, because no answer may be lost: without LOOKED the agent
+/* Waits until the socket has room, because each answer has to arrive: without LOOKED the agent
  * would never ask again. send() fails when the agent ends or shuts the socket down. */
 static void send_answer(const struct account_answer *answer)
 {

@@ -57,7 +57,7 @@ typedef void accounts_found_fn(void *arg, const struct config_account *account);
 void accounts_take(struct accounts *accounts, struct config *config, accounts_found_fn *found,
                    void *arg);
 
-/* Waits until the process has looked every name up once, for at most timeout_ms. Enters its answers
+/* Waits for at most timeout_ms until the process has looked every name up once. Enters its answers
  * into the configuration. */
 void accounts_wait(struct accounts *accounts, struct config *config, int timeout_ms);
 

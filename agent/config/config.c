@@ -1,9 +1,10 @@
 /*
  * The agent's configuration: see config.h.
  *
- * inih calls take() for each key. The table keys lists all keys and the function that reads each.
- * inih cuts long lines and names, so read_line() checks the length of each line. inih merges
- * sections that occur twice, so was_seen() keeps a hash of each key to find a second one.
+ * inih calls take() for each key. The table keys lists most keys, and the function that reads each.
+ * Functions beside the table read [voters], [namespace.NAME], and the lists of users, groups and
+ * admins. inih cuts long lines and names, so read_line() checks the length of each line. inih
+ * merges sections that occur twice, so was_seen() keeps a hash of each key to find a second one.
  */
 #include "config/config.h"
 
@@ -449,7 +450,8 @@ static void take_section(struct config_reading *reading, const char *line)
     }
 }
 
-/* inih's reader: fgets() that counts lines and refuses lines that would be cut. */
+/* inih's reader: fgets() that counts lines, refuses lines that would be cut, and checks the names
+ * of sections. */
 static char *read_line(char *line, int size, void *stream)
 {
     struct config_reading *reading = stream;
@@ -558,8 +560,9 @@ static bool check_voters(struct config_reading *reading)
                  config->agent);
 }
 
-/* Fills in listen and advertise if the file does not have them, and checks them. A voter takes its
- * address in [voters]; an observer's advertise is its listen. */
+/* Fills in listen and advertise as far as the file does not have them, and checks them. A voter
+ * uses its address in [voters] for both. Any other agent must have a listen in the file, and uses
+ * it as its advertise. */
 static bool check_addresses(struct config_reading *reading)
 {
     struct config *config = reading->config;
@@ -690,7 +693,7 @@ void config_finish_voters(struct config *config)
     qsort(config->voters, config->voter_count, sizeof(config->voters[0]), by_name);
 }
 
-/* Makes the checks that need the whole file. */
+/* Makes the checks that need the whole file, and sets the defaults that depend on other keys. */
 static bool check_whole(struct config_reading *reading)
 {
     struct config *config = reading->config;

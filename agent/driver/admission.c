@@ -3,8 +3,8 @@
 
 #include "driver/private.h"
 
-/* Returns whether any agent of the cell may send messages of this kind. All other kinds may come
- * from voters only. */
+/* Returns whether any agent of the cell may send messages of this kind. Messages of all other kinds
+ * come from voters only; driver_admits() has the exceptions. */
 static bool is_anyones(enum message_kind kind)
 {
     switch (kind) {

@@ -1,7 +1,7 @@
 /*
- * Decides whether the batch is about the only thing under way: see driver.h. This is so when one
- * client asks for one name and nobody else in the cell is active. In each agent that takes part,
- * the batch then has rows of that name only, and nothing else is under way.
+ * Decides whether nothing is under way but one lock name, which the batch is about: see driver.h.
+ * This is so when one client asks for one name and nobody else in the cell is active. In each agent
+ * that takes part, the batch then has rows of that name only, and nothing else is under way.
  */
 #include "driver/private.h"
 
@@ -15,7 +15,7 @@ static const struct message_name *name_of(const struct driver_record *record, bo
     if (record->kind == DRIVER_ACTION && record->as.action.kind == ACTION_PERSIST_REGISTER) {
         return &record->as.action.as.reg.name;
     }
-    /* Rows about the commits of other stores go along with any batch. */
+    /* Rows about the commits of other stores may be in any batch. */
     bool along = record->kind == DRIVER_ACTION && record->as.action.kind == ACTION_PERSIST_SEEN;
     *about_one = *about_one && along;
     return NULL;

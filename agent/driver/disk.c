@@ -2,10 +2,11 @@
  * The driver's batches and their way into the store.
  *
  * In a cell of more than one voter, a committer thread writes them (io/commit.h), and the loop
- * sends proposals and answers other agents meanwhile. But if the batch is about the only thing
- * under way, there is nothing to answer. In that case the loop's thread itself writes the batch
- * when its turn is over, because a change of threads would cost more than it gains. In a cell of
- * one voter a batch is written within the turn, so it is durable before the turn goes on.
+ * sends proposals and answers other agents meanwhile. But if the lock name of the batch is all that
+ * is under way (driver_is_alone()), there is nothing to answer. In that case the loop's thread
+ * itself writes the batch when its turn is over, because a change of threads would cost more than
+ * it gains. In a cell of one voter a batch is written within the turn, so it is durable before the
+ * turn goes on.
  */
 #include "driver/disk.h"
 
@@ -67,8 +68,9 @@ static bool put_record(struct agent *agent, struct store *store, const struct dr
     return false;
 }
 
-/* Puts the records of a batch into the store. The committer calls it, on the loop's thread or on
- * its own. Of the agent it reads only the names of the namespaces, which do not change. */
+/* Puts the records of a batch into the store. If there is a committer, the committer calls this
+ * function, on the loop's thread or on its own thread. Of the agent this function reads only the
+ * names of the namespaces, which do not change. */
 static bool put_batch(void *arg, struct store *store, const void *batch)
 {
     const struct driver_record *record;
@@ -88,8 +90,8 @@ static void log_checkpoint(const char *error)
     }
 }
 
-/* Counts how long the batch took. Called before the driver is notified, because the driver may then
- * hand over the next batch at once. */
+/* Records how long the batch took. Called before the driver is notified, because the driver may
+ * then hand over the next batch at once. */
 static void note_flush(struct agent *agent)
 {
     int64_t now_ns = clock_boottime_ns();

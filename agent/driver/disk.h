@@ -18,7 +18,7 @@ void disk_close(struct agent *agent);
 /* The function for driver_operations.commit: arg is the agent. */
 void disk_commit(void *arg, const struct driver_batch *batch);
 /* Sets whether the loop's own thread may write batches. The caller allows it only while another
- * thread can run the loop on if a write gets stuck (agent_loop()). */
+ * thread can take the loop over if a write gets stuck (agent_loop()). */
 void disk_may_write(struct agent *agent, bool may);
 /* Returns whether a batch was kept for the end of the turn. */
 bool disk_has_batch(const struct agent *agent);

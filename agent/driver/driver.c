@@ -15,8 +15,8 @@ enum {
     WAITING_BYTES_MAX = 1 << 22,
     DEFER_MS = 20,  /* rows for which nothing waits are written after this time, or together with
                      * rows for which something waits */
-    LATER_MS = 20,  /* messages that are not urgent are sent after this time, */
-    LATER_MAX = 64, /* or when this many have collected */
+    LATER_MS = 20,  /* messages that are not urgent wait for this time at most */
+    LATER_MAX = 64, /* when this many of them wait, they are all sent */
 };
 
 void driver_fail(struct driver *driver, const char *what, const char *why)
@@ -228,7 +228,7 @@ static void send_message(struct driver *driver, const struct message_agent *to, 
     }
 }
 
-/* Keeps a chosen value for a voter that its round left out. */
+/* Keeps a chosen value for a voter that the value's round left out. */
 static void send_later(struct driver *driver, const struct message_agent *to,
                        const struct message *message)
 {
@@ -543,7 +543,7 @@ static void send_late(struct driver *driver)
     }
 }
 
-/* For a flying batch that is durable: reports the commit, and carries out what waited for it. */
+/* When the flying batch is durable: reports the commit, carries out what waited for the batch. */
 static void land(struct driver *driver)
 {
     struct driver_batch *batch = driver->flying;

@@ -14,7 +14,9 @@
  *   - a message of a kind for which quorum_waits_for_disk() returns true, even if it goes to this
  *     agent's own quorum core
  *   - GIVE_BACK
- *   - a grant or an amendment for this agent's own host core
+ *   - a grant or an amendment for this agent's own host core, and later messages for that core, so
+ *     that none overtakes it
+ *   - SYNC of an observer that learns
  *   - every action of the host core that follows a row of its own (frames to clients, their
  *     records, log lines)
  *
@@ -28,11 +30,11 @@
  * The process must then end, because its memory is ahead of its disk.
  *
  * The driver also keeps the session: it notifies the host core of each change of the lease. When a
- * session is lost it begins a new epoch, and makes the epoch durable first. An observer has no
- * quorum core: quorum is NULL.
+ * session is lost, the driver begins a new epoch, and makes the epoch durable first. An observer
+ * that does not learn (to become a voter) has no quorum core: quorum is NULL.
  *
- * The driver is for one thread. Time, randomness, network and disk come from its operations, so
- * that the simulator runs the same code.
+ * Only one thread at a time may be in the driver. Time, randomness, network and disk come from its
+ * operations, so that the simulator runs the same code.
  */
 #ifndef AGENT_DRIVER_H
 #define AGENT_DRIVER_H
@@ -80,9 +82,9 @@ const struct driver_record *driver_batch_next(const struct driver_batch *batch, 
 bool driver_is_alone(const struct driver *driver, const struct driver_batch *batch);
 
 struct driver_operations {
-    /* Carries out a HOST_REPLY (bytes is its frame), WELCOMED, HANG_UP, FORGET, ALIAS, LOG or
-     * FACTS. May call driver_post(), and no other function of the driver. After a FORGET the driver
-     * must get no event of that client. */
+    /* Carries out a HOST_REPLY (bytes is its frame), WELCOMED, HANG_UP, FORGET, ALIAS, LOG, FACTS
+     * or BACKUP. May call driver_post(), and no other function of the driver. After a FORGET the
+     * driver must get no event of that client. */
     void (*act)(void *arg, const struct host_action *action, const unsigned char *bytes);
     /* Sends to another agent, by name. The message may be lost. Its header is complete. */
     void (*send)(void *arg, const struct message_agent *to, const struct message *message);
@@ -90,7 +92,7 @@ struct driver_operations {
     /* Called when an agent has reported where it listens (in RENEW, HELLO or gossip). */
     void (*address)(void *arg, const struct message_agent *agent, const char *address);
     /* Begins to make a batch durable. driver_committed() reports the end, perhaps from within this
-     * call. Until then the batch is the driver's, and does not change. */
+     * call. Until then the driver does not change the batch. */
     void (*commit)(void *arg, const struct driver_batch *batch);
     /* Writes a log line. */
     void (*log)(void *arg, const struct action_log *log);
@@ -101,8 +103,8 @@ struct driver_operations {
     void (*record)(void *arg, const struct message_voters *record);
     /* It is durable that this record of voters is complete. The agent uses it, or has used it. */
     void (*complete)(void *arg, uint32_t number);
-    /* The voter may also be dialled at that address for a while. NULL: it is dialled nowhere
-     * else. */
+    /* The voter may also be dialled at that address for a while. If `seek` itself is NULL, no voter
+     * is dialled at a second address. */
     void (*seek)(void *arg, const struct message_agent *voter, const char *address);
     /* A voter asks this observer to learn, so that it can become a voter. Makes a quorum core that
      * uses the present record and has not received any event. Returns NULL if it cannot. If `learn`
@@ -160,15 +162,15 @@ void driver_start(struct driver *driver, uint32_t epoch, bool adopted);
 /* Gives an event to the host core. This call fills in now_ns and random. */
 void driver_event(struct driver *driver, struct host_event *event);
 
-/* Queues HANGUP, DIED or DRAINED of a client; may be called within act(). The event is handled
- * before driver_flush() returns. */
+/* Queues an event of a client that has no further contents, such as HANGUP or DIED; may be called
+ * within act(). The event is handled before driver_flush() returns. */
 void driver_post(struct driver *driver, enum host_event_kind kind, uint32_t client);
 
 /* Handles the timers that are due. */
 void driver_tick(struct driver *driver);
 
-/* Tells the cores that this process did not run for a while. Must be called before any event that
- * happened meanwhile. */
+/* Tells the quorum core that this process did not run for a while. Must be called before any event
+ * that happened meanwhile. */
 void driver_stalled(struct driver *driver);
 
 /*
@@ -177,8 +179,8 @@ void driver_stalled(struct driver *driver);
  *
  * A turn that has lasted for more than a third of session_ttl is a stall, also if this process
  * stopped within the turn. After a stall, the voter takes all sessions for just renewed before its
- * next step. Returns true if since_ns is 0 and the turn was found to be a stall at its end. The
- * caller then flushes again.
+ * next step. Returns true if the previous turn, up to this call, was a stall that no step has found
+ * yet. At the end of a turn the caller then flushes again.
  */
 bool driver_turn(struct driver *driver, int64_t since_ns);
 
@@ -242,7 +244,7 @@ int64_t driver_next_ns(const struct driver *driver);
 /* Returns how many batches were committed so far. */
 uint64_t driver_commits(const struct driver *driver);
 
-/* Returns whether that voter's configuration is known to differ from this agent's. */
+/* Returns whether that voter's rules are known to differ from this agent's. */
 bool driver_rules_differ(const struct driver *driver, uint32_t voter);
 /* Returns whether that voter reports that it starts over (`holdfast member rejoin`) and that it
  * does not vote yet. */

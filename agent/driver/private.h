@@ -1,5 +1,5 @@
 /*
- * What the files of the driver share: its state and functions.
+ * The state and the functions that the files of the driver share.
  *
  *   driver.c     messages, batches, events from outside
  *   session.c    the session, and which voters answer
@@ -54,7 +54,8 @@ struct driver {
     bool landed;                 /* the flying batch is durable */
     bool astray;                 /* the clock is astray: see driver_clock() */
     bool started;
-    int64_t open_since_ns; /* when the oldest row in open began to wait; 0: open has no rows */
+    int64_t open_since_ns; /* since when `open` has only rows for which nothing waits; 0: it has
+                            * none, or is handed over at once */
     uint64_t commit;       /* the last commit's number */
     uint64_t commits;
     int64_t flying_since_ns;
@@ -72,7 +73,7 @@ struct driver {
     uint32_t links_down;
     uint32_t refusing;
     /* The status of each voter that has reported that it may not vote. The status is valid until
-     * that voter acknowledges a renewal. */
+     * that voter acknowledges a renewal, or its link changes. */
     uint8_t statuses[MESSAGE_VOTERS_MAX];
     int64_t started_ns;
     /* when each voter became a voter, as far as this process knows: started_ns or later */
@@ -91,12 +92,13 @@ struct driver {
     struct message message;
     struct message request;  /* a message that is being sent */
     struct host_action late; /* the refusal that is sent in place of a late reply */
-    /* The state of keep.c, and what it leaves for the loop's thread. */
+    /* The state of keep.c, and the work that keep.c leaves for the loop's thread. */
     bool keeping;
     bool receiving;         /* see driver_receiving() */
     bool session_later;     /* call driver_see_session() when receiving ends */
     bool voters_later;      /* call driver_see_voters() when receiving ends */
-    bool kept;              /* driver_keep() has run; the host core does not know it yet */
+    bool kept;              /* driver_keep() has run, and the host core does not know the present
+                             * lease yet */
     int64_t promised_ns;    /* the last promised deadline of the session in notified */
     struct fifo kept_inbox; /* struct message: RENEWs of this agent to its own voter, and their
                              * answers */
@@ -182,14 +184,16 @@ void driver_take_kept_links(struct driver *driver);
 
 /* ---- admission.c ---- */
 
-/* Returns whether the agent is a voter in this agent's configuration, which may be older than the
- * record. Such an agent is trusted only in messages about the record of voters. */
+/* Returns whether this agent's configuration names the agent as a voter. The configuration may be
+ * older than the record of voters. If the record does not name the agent, the agent is trusted only
+ * in messages about the record. */
 bool driver_is_written(const struct driver *driver, const struct message_agent *agent);
 
-/* Returns whether the message's sender may send it; logs the message if not. An agent makes
- * requests in its own name. Only a voter may bring another agent's request, and only to this agent.
- * A request that this agent is to pass on to a third agent must come from the agent that makes it,
- * because the third agent believes what a voter says about who makes a request. */
+/* Returns whether the sender may send this message. A message that breaks these rules is logged.
+ * The sender of a request is normally the agent that it is for. A voter may also pass on another
+ * agent's request, but only if this agent is the last receiver. If this agent is to relay the
+ * request, the sender must be the agent that it is for: the last receiver trusts the voter that
+ * relays, so that voter has to check. */
 bool driver_admits(struct driver *driver, const struct message *message);
 
 /* ---- counts.c ---- */

@@ -1,7 +1,7 @@
 /*
  * The session as the driver keeps it, and which voters answer: see private.h. The renewal
- * (core/session/renewal.h) has the state of the session; this file notifies the host core of its
- * changes.
+ * (core/session/renewal.h) has the state of the session; this file notifies the host core of the
+ * session's changes.
  */
 #include "driver/private.h"
 

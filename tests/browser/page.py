@@ -1,7 +1,7 @@
 """The status page in a real browser: ./dev page runs this test.
 
 It opens the samples of tests/unit/page_samples.c, and the pages of a real cell that is first
-healthy, then degraded, then failing. It shows each page on a phone and on a desktop, in light and
+well, then degraded, then failing. It shows each page on a phone and on a desktop, in light and
 in dark. It checks that nothing is cut off or has to be scrolled sideways, that each text has enough
 contrast, and that the browser loads nothing else. It also checks the roles and names that a screen
 reader gets.

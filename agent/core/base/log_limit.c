@@ -9,7 +9,7 @@
 const struct log_rate log_once_a_minute = {.interval_ns = INT64_C(60000000000), .burst = 1};
 
 /* Returns how many lines the limit has regained since regained_ns: one for each interval. If
- * nothing was logged yet, that is the whole burst. */
+ * nothing was logged yet, returns the whole burst. */
 static int64_t regained(const struct log_limit *limit, const struct log_rate *rate, int64_t now_ns)
 {
     return limit->regained_ns == 0 ? rate->burst
@@ -33,8 +33,8 @@ uint32_t log_limit_add(struct log_limit *limit, const struct log_rate *rate, int
     return count;
 }
 
-/* Returns the agent's limit. If the agent has none, gives it the entry of an agent whose last line
- * is over a minute old. Returns NULL if there is no such entry. */
+/* Returns the agent's limit. If the agent has none, gives it a free entry, or the entry of an agent
+ * whose last line is over a minute old. Returns NULL if there is no such entry. */
 static struct log_limit *find(struct log_limits *limits, const struct message_agent *agent,
                               int64_t now_ns)
 {

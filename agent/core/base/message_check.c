@@ -358,8 +358,9 @@ static bool voters_message_valid(const struct message *message)
 
 /* ---- From and to hosts ---- */
 
-/* Checks a request, its agent and its name. The receiver decides whether the sender may send a
- * request of that agent: a voter may, because voters forward requests. */
+/* Checks a request, its agent and its name. A RENEW must come from its agent. For all other
+ * requests the receiver decides whether the sender may send a request of that agent: a voter may,
+ * because voters forward requests. */
 static bool request_valid(const struct message *message)
 {
     const struct message_acquire *acquire = &message->as.acquire;
@@ -442,7 +443,7 @@ static bool answer_valid(const struct message *message)
     case MESSAGE_RECALL:
         return session_valid(&version->agent, version->epoch) && version->name.length > 0 &&
                order_valid(version->version) && version->recall < MESSAGE_RECALL_END;
-    case MESSAGE_REFUSED: /* epoch 0 answers a BREAK */
+    case MESSAGE_REFUSED: /* its epoch may be 0: the answer to a BREAK */
         return agent_name_valid(&refused->agent) && refused->reason >= MESSAGE_REFUSED_FULL &&
                refused->reason < MESSAGE_REFUSED_END &&
                (refused->owner.length == 0 || agent_name_valid(&refused->owner));

@@ -42,8 +42,8 @@ static void author_free(struct gossip *gossip, uint16_t index)
     gossip->view_stale = true;
 }
 
-/* For a full table: frees the entry of the agent that has been silent for longest. Returns NOBODY
- * if no agent is silent. */
+/* For a full table: frees the entry of the agent that has been silent for longest. Leaves out the
+ * peers. Returns NOBODY if no other agent has been silent for too long. */
 static uint16_t author_evict(struct gossip *gossip)
 {
     uint16_t oldest = NOBODY;

@@ -203,8 +203,8 @@ static void session_changed(struct gossip *gossip, const struct gossip_event *ev
         (index != NOBODY && gossip->authors[index].ended_epoch >= epoch)) {
         return;
     }
-    /* if there is no room, people see the end of the session later, when the agent has been
-     * silent for too long */
+    /* if there is no room, people on other hosts see the end of the session later, when the agent
+     * has been silent for too long */
     (void)put_own(gossip, &item, content_of(&item));
     author_expired(gossip, &item.as.expired);
 }

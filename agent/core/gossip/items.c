@@ -267,7 +267,7 @@ uint32_t item_find(const struct gossip *gossip, uint16_t author, const struct go
             size_t size = 0;
             if (at->topic == 0) {
                 /* An item without a topic is found by its hash alone. If two agents' names have the
-                 * same hash, one agent's DEAD item replaces the other agent's. */
+                 * same hash, one agent's EXPIRED item replaces the other agent's. */
                 return index;
             }
             const uint8_t *name = topic_name(gossip, at->topic, &size);

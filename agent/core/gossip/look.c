@@ -42,8 +42,8 @@ bool gossip_lock_after(const struct gossip *gossip, const void *prefix, size_t p
     return true;
 }
 
-/* Corrects the times in a lock's item, which were true age_ms ago. Adds age_ms to the held and
- * waited times, and subtracts it from the remaining times. */
+/* Corrects the times in a lock's item, which were true age_ms ago. Adds age_ms to the times since
+ * something began or ended, and subtracts it from the times that remain. */
 static void lock_age(struct gossip_lock *lock, int64_t age_ms)
 {
     lock->closed_ms -= lock->closed_ms > age_ms ? age_ms : lock->closed_ms;

@@ -1,10 +1,10 @@
 /*
  * How gossip spreads: the packets that are sent, and the effects of those that arrive.
  *
- * A digest is answered by a digest and by hashes. Hashes are answered by items. If the items did
- * not fit, they are answered by hashes again, at most REASKS_MAX times in each EXCHANGE. A digest
- * that is itself an answer gets no digest back. So no packets circulate for ever, whatever a
- * stranger sends.
+ * A digest is answered by a digest and by hashes. Hashes are answered by items. If some items did
+ * not fit, the packets of items are answered by hashes again, at most REASKS_MAX times in each
+ * EXCHANGE. A digest that is itself an answer gets no digest back. So no packets circulate for
+ * ever, whatever a stranger sends.
  */
 #include "state.h"
 
@@ -197,7 +197,8 @@ static int64_t then_of(const struct gossip *gossip, uint32_t age_ms)
 
 /* Another agent sent an item whose author is this agent, with a higher number than this agent's own
  * item has. Such an item comes from an earlier process of this agent, or is forged. Publishes the
- * own item again, with a still higher number. */
+ * own item again, with a still higher number. If the item is about a lock, and this agent has no
+ * such item, publishes a tombstone. */
 static void spread_defend(struct gossip *gossip, const struct gossip_stamp *stamp,
                           const struct gossip_item *item)
 {
@@ -222,7 +223,7 @@ static void spread_defend(struct gossip *gossip, const struct gossip_stamp *stam
     }
 }
 
-/* Updates the author's entry from an item about the author that was just stored. */
+/* Updates the table of agents from an item of the author that was just stored. */
 static void item_applied(struct gossip *gossip, uint16_t index, const struct gossip_item *item,
                          int64_t then_ns)
 {

@@ -170,8 +170,8 @@ uint32_t gossip_age_ms(int64_t now_ns, int64_t then_ns);
 /* ---- authors.c ---- */
 
 uint16_t author_find(const struct gossip *gossip, const struct message_agent *name);
-/* Adds an agent that is not in the table. Returns NOBODY if the table is full of agents that
- * live. */
+/* Adds an agent that is not in the table. Returns NOBODY if the table is full, and each agent in it
+ * is a peer or has given a sign of life lately. */
 uint16_t author_make(struct gossip *gossip, const struct message_agent *name);
 /* Gives this agent a new incarnation, which is higher than those of all smaller generations. */
 void author_begin(struct gossip *gossip, uint64_t generation);

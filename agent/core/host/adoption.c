@@ -125,9 +125,9 @@ const char *host_check_region(struct host *host, uint32_t index)
 /*
  * Returns the client record for an id that no living process has. With the record, the id's seats
  * are buried like those of any dead client. Without a record, the id would be given to another
- * client while its seats are still there. All such ids share one record, because after many deaths
- * the table may not have room for a record for each id. *ghost is the record's first id (0: there
- * is no record yet).
+ * client while its seats are still there. Returns NONE if the table has no room. All such ids share
+ * one record, because after many deaths the table may not have room for a record for each id.
+ * *ghost is the record's first id (0: there is no record yet).
  */
 static uint32_t ghost_of(struct host *host, uint32_t id, uint32_t *ghost)
 {
@@ -255,7 +255,8 @@ static bool goes_on(const struct host *host, const struct kept_note *note)
            lock_hash(host, at) == note->name_hash && attend_is_awaited(host, at);
 }
 
-/* Continues the note's request. The note stays unchanged until the request is sent. */
+/* Continues the note's request. The note stays unchanged until the request is sent. If there is no
+ * room for the request, removes the note. */
 static void go_on(struct host *host, uint32_t index, const struct kept_note *note)
 {
     struct lock_ref at = note->at;

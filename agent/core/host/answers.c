@@ -54,7 +54,7 @@ static bool is_of_other_slot(const struct host *host, struct lock_ref at,
 {
     uint64_t top = atomic_load(&space_region(host, at.space)->slots[at.slot].token_top);
     if (lock_token_last(host, at) != 0) {
-        top = lock_token_last(host, at); /* the agent's own number counts, not the region's */
+        top = lock_token_last(host, at); /* the agent's own record counts, not the region */
     }
     return top != 0 && top >> HFI_TOKEN_LOW_BITS != grant->token_last >> HFI_TOKEN_LOW_BITS;
 }
@@ -131,10 +131,10 @@ static void grant_apply(struct host *host, struct lock_ref at, const struct mess
         grant_amend_mode(host, at, 0, MESSAGE_MODE_NONE, GRANT_NAMES_LAST, actions);
     }
     if (grant_longest_delay_ms(host, at, 0) > lock_covered_ms(host, at)) {
-        /* A hold must not begin under a grant that does not cover its lock-delay. So the agent asks
-         * the quorum to cover more. If the word is not in force yet, it is put in force when the
-         * answer arrives. If the lease is not safe now, nothing is sent, and the next look at the
-         * lock asks. */
+        /* A hold must not begin under a grant that does not cover the lock-delay of the hold's
+         * handle. So the agent asks the quorum to cover more. If the word is not in force yet, it
+         * is put in force when the answer arrives. If the lease is not safe now, nothing is sent,
+         * and the next look at the lock asks. */
         grant_amend(host, at, 0, false, actions);
         if (grant_lacks_delay(host, at)) {
             return;
@@ -159,8 +159,8 @@ static void grant_apply(struct host *host, struct lock_ref at, const struct mess
     }
     polled_attend(host, at);
     if (lock_is_recalled(host, at) && !(atomic_load(lock_word(host, at)) & HFI_W_RECALL)) {
-        /* The recall came before the word was in force. This host may still hand the lock over
-         * GRANT_HANDOVERS times before the grant goes back. */
+        /* The recall came before the word was in force. If the grant is exclusive, this host may
+         * still hand the lock over GRANT_HANDOVERS times before the grant goes back. */
         recall_word(host, at);
     }
     pending_resolve(host, at, 0);
@@ -174,11 +174,11 @@ static void grant_apply(struct host *host, struct lock_ref at, const struct mess
 }
 
 /*
- * An adopted lock is closed for the longest lock-delay there is. This function shortens that time
- * to the lock-delay that the grant covers. The grant covers the lock-delay of every handle by which
- * the lock may have been held, for two reasons: a word is put in force only if its grant covers all
- * handles, and an OPEN with a longer lock-delay is answered only after the quorum was asked to
- * cover that. The same is true of a handle that this agent made for a found hold.
+ * An adopted lock is closed for the longest lock-delay there is, and a handle that this agent made
+ * for a found hold may have that lock-delay. This function shortens both to the lock-delay that the
+ * grant covers. The grant covers the lock-delay of every handle by which the lock may have been
+ * held, for two reasons: a word is put in force only if its grant covers all handles, and an OPEN
+ * with a longer lock-delay is answered only after the quorum was asked to cover that.
  */
 static void closing_hasten(struct host *host, struct lock_ref at, const struct message_grant *grant)
 {
@@ -367,9 +367,10 @@ static void report_in_use(struct host *host, const struct message_version *recal
 }
 
 /* Handles a recall on behalf of hosts that only try the lock. If the grant is idle, it goes back.
- * If the grant is in use, it stays, and this host tells the coordinator at once that it is in use.
- * If this host does not know yet whether the grant is in use, it sends nothing, and the hosts that
- * try ask again. */
+ * If only readers hold the lock, and the other host tries to read, the grant becomes shared. If the
+ * grant is in use otherwise, it stays, and this host tells the coordinator so at once. If this host
+ * does not know yet whether the grant is in use, it sends nothing, and the hosts that try ask
+ * again. */
 static void recalled_if_idle(struct host *host, struct lock_ref at,
                              const struct message_version *recall, struct host_actions *actions)
 {
@@ -516,8 +517,8 @@ static void refused(struct host *host, const struct message_refused *refused,
     }
 }
 
-/* Returns whether the answer is for this host and counts. Also notes which voter coordinates the
- * name: the sender. */
+/* Returns whether the answer is for this host and counts. Also notes that the sender coordinates
+ * the name, unless the message is a refusal. */
 static bool answers(struct host *host, const struct message *message,
                     const struct message_agent *agent, const struct message_name *name)
 {
@@ -525,8 +526,8 @@ static bool answers(struct host *host, const struct message *message,
     if (ours && message->kind != MESSAGE_REFUSED) {
         route_learn(host, names_partition(name->bytes, name->length), &message->from);
     }
-    /* An answer to a give-back counts even if the namespace is given up, because the host sent the
-     * give-back before that. */
+    /* An acknowledgement or a refusal counts even if the namespace is given up, because the host
+     * sent the message that it answers before that. */
     bool settled = message->kind == MESSAGE_GIVE_BACK_ACK || message->kind == MESSAGE_REFUSED;
     return ours && (settled || !space_bars_name(host, name));
 }

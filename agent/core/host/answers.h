@@ -9,8 +9,8 @@
  *   11  A doubtful grant goes back.
  *   19  As long as no majority has renewed this session's epoch, no answer counts, and nothing is
  *       given back.
- *   32  A message about a namespace that is given up is ignored, unless it answers what the host
- *       sent before.
+ *   32  A message about a namespace that is given up is ignored, unless it acknowledges a give-back
+ *       or is a refusal.
  *   35  "In use" decides only when a try fails.
  *
  * Invariant: an answer that does not count opens no word. The most that it causes is a give-back.

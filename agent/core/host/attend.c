@@ -58,8 +58,8 @@ void attend_opening(struct host *host, struct lock_ref at, struct host_actions *
     watch_changed(host, at);
 }
 
-/* Takes the hold away if the word names a holder that cannot hold the lock: a dead process, or an
- * id that no client has. */
+/* Takes the hold away if the word names a holder that cannot hold the lock: its process is dead, or
+ * it has no handle of this lock. (The handles of a survivor may not be known yet.) */
 static void attend_holder(struct host *host, struct lock_ref at, struct host_actions *actions)
 {
     uint64_t word = atomic_load(lock_word(host, at));

@@ -239,7 +239,7 @@ void burials_free_zombies(struct host *host, struct host_actions *actions)
             continue;
         }
         if (!hub_has_room(actions) || host->walked >= HUB_WALK_MAX) {
-            full = true; /* the next step, which comes at once, looks at the remaining ones */
+            full = true; /* the next step, which comes at once, looks at the remaining zombies */
             break;
         }
         if (left || !zombie_is_named(host, handle, actions)) {
@@ -327,8 +327,9 @@ void burial_resumed(struct host *host, uint32_t client)
     }
 }
 
-/* Searches the next slots for seats and holds that a survivor's ids have without a handle. The
- * survivor has opened all its locks again, or died before that. */
+/* Searches the next slots for seats and holds that a survivor's ids have without a handle, or with
+ * a handle that the client did not open (HANDLE_FOUND). The survivor has opened all its locks
+ * again, or died before that. */
 static void scan_piece(struct host *host, uint32_t client, struct host_actions *actions)
 {
     struct lock_ref *scan = &host->burials->scans[client];
@@ -359,7 +360,8 @@ static void burial_piece(struct host *host, uint32_t client, struct host_actions
         scan_piece(host, client, actions);
         return;
     }
-    /* before the burial, which may free the handle */
+    /* the walk goes to the next handle before the burial, because the burial may free this
+     * handle */
     uint32_t handle = handles_walk_next(host, client);
     if (handle != NONE) {
         burial_of_handle(host, handle, actions);

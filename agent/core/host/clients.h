@@ -27,8 +27,8 @@ enum {
      * too, and may have had any slot open then */
     CLIENT_SCANNING = 64,
     CLIENT_POKE = 128, /* the client has to be sent a POKE, so that it looks at its holds */
-    /* a CHANGED was dropped: the client is to be sent a CHANGED without a name, so that it looks at
-     * everything */
+    /* a CHANGED was dropped over this connection; then the client was sent a CHANGED without a
+     * name, so that it looks at everything */
     CLIENT_LAGGED = 256,
     /* the client connected again, but has not opened all its locks again yet */
     CLIENT_OPENING = 512,

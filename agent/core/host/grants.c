@@ -45,7 +45,7 @@ void grants_name_whole_ranges(struct host *host)
 /*
  * Includes the handles of a client that hung up, because its process uses them until it has opened
  * the lock again. Leaves out the handles of dead clients: if such a client held the lock, the grant
- * of that hold covers its lock-delay.
+ * of that hold covers the handle's lock-delay.
  */
 uint16_t grant_longest_known_ms(const struct host *host, struct lock_ref at, uint32_t at_least_ms)
 {
@@ -183,8 +183,8 @@ void grant_ask(struct host *host, struct lock_ref at, uint32_t lock_delay_ms,
     struct request *request = request_of(host, at);
     bool asked = request != NULL && !request_is_kept(host, request);
     if ((lock_state(host, at) != LOCK_IDLE && !adopted) || asked || !hub_lease_is_safe(host)) {
-        /* a request is under way, or the lease is not safe: the lock is asked for when it is
-         * safe again */
+        /* a request is under way, or the lease is not safe: the host asks when the lease is safe
+         * again */
         return;
     }
     if (!adopted && requests_are_many(host, at.space)) {

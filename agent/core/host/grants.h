@@ -85,7 +85,7 @@ enum grant_lending { GRANT_LENT, GRANT_IN_USE, GRANT_UNSETTLED };
 
 struct grants *grants_lay_out(struct arena *arena);
 
-/* Asks for the grant, if it is not here and was not asked for. */
+/* Asks for the lock's grant, if this host neither has the grant nor has asked for it. */
 void grant_ask(struct host *host, struct lock_ref at, uint32_t lock_delay_ms,
                struct host_actions *actions);
 /* For a lock whose request is under way. If the lock's queue wants another mode than the request,

@@ -32,7 +32,7 @@ struct handles {
     struct handle *table;
     struct client_handles *of_client; /* by client */
     uint32_t free;                    /* the first free handle, or NONE */
-    uint32_t end;                     /* handles from here on were never used */
+    uint32_t end;                     /* handles from this index on were never used */
     uint32_t count;
     uint32_t zombies;
 };

@@ -63,8 +63,8 @@ uint32_t handle_flags(const struct host *host, uint32_t handle);
 void handle_set(struct host *host, uint32_t handle, uint32_t flags);
 void handle_clear(struct host *host, uint32_t handle, uint32_t flags);
 
-/* Returns whether the handle's process may take the lock by it: the handle is not closed, and its
- * client is not dead. */
+/* Returns whether the handle's process may take the lock by it. If client_may_use_closed(), a
+ * closed handle counts as well. A FOUND or LEFT handle never does. */
 bool handle_may_take(const struct host *host, uint32_t handle);
 /* Returns the longest lock-delay that the handle's process may rely on. A zombie may be a handle
  * that was made for a found hold, with the longest lock-delay there is. So for a zombie the noted

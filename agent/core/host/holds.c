@@ -180,7 +180,7 @@ static bool evict(struct host *host, struct lock_ref at, uint32_t holder, uint64
     hfi_ending_note(space_region(host, at.space), at.slot, token, &ending);
     if (!hfi_evict(lock_actor(host, at), at.slot, holder, token, until_ns)) {
         /* The hold ended by itself. hfi_evict() may have written a closing time into the region;
-         * lock_write_closing() writes the agent's own number again. */
+         * lock_write_closing() writes the time that the agent has recorded. */
         lock_write_closing(host, at);
         return false;
     }

@@ -334,8 +334,8 @@ void host_step(struct host *host, const struct host_event *event, struct host_ac
     case HOST_START:
         lease_start(host, &event->as.lease);
         breaks_start(host);
-        /* Numbers begin at random, so that no request of the previous process has the same number
-         * as a request of this process. */
+        /* The numbers of requests begin at random, so that no request of the previous process has
+         * the same number as a request of this process. */
         host->last_request = event->random >> 20;
         adoption_start(host, actions);
         host->started = true;

@@ -128,14 +128,14 @@ struct message *hub_send(struct host_actions *actions, enum message_kind kind, u
 struct host_action *hub_log(struct host_actions *actions, const char *event, int64_t number);
 /* Returns whether one more piece of work fits in this step. */
 bool hub_has_room(const struct host_actions *actions);
-/* Returns whether the session's lease counts now. A grant is asked for, or put in force, only while
- * the lease counts. */
+/* Returns whether the session's lease counts now. The host asks for grants, and amends grants, only
+ * while the lease counts. */
 bool hub_lease_is_safe(const struct host *host);
 /* Returns the epoch of the session. Before START, that is the session which this agent
  * continues. */
 uint32_t hub_session(const struct host *host);
-/* Returns what is added to a lock-delay that is counted long, because another host's clock may run
- * at another rate. */
+/* Returns by how much this host counts a lock-delay of delay_ms longer, because the clock of
+ * another host may run at another rate (max_drift). */
 int64_t hub_counted_long_ns(const struct host *host, uint32_t delay_ms);
 /* Notes that work has looked at so many handles and seats. */
 void hub_walk(struct host *host, uint32_t looked_at);

@@ -57,8 +57,8 @@ bool kept_read(const struct host *host, uint32_t index, struct kept_note *out)
 {
     const struct host_kept *note = &host->kept->notes[index];
     int64_t since_ns = atomic_load(&note->since_ns); /* seq_cst: see kept_write() */
-    /* If `known` is not set, the note has an id, unless `ballot`, which has the id's lower bits, is
-     * 0. */
+    /* A note without `known` has an id, unless its `ballot`, which has the lower bits of the id, is
+     * 0: an earlier release wrote no id. */
     bool has_id = !note->known && note->ballot != 0;
     *out = (struct kept_note){
         .since_ns = since_ns,

@@ -33,7 +33,7 @@ struct kept;
 struct kept_note {
     int64_t since_ns;
     uint64_t name_hash;
-    struct lock_ref at;            /* as the note says; not checked here */
+    struct lock_ref at;            /* the lock that the note names; kept_read() does not check it */
     bool known;                    /* true: `returned` is valid; false: `id` is valid */
     struct message_order returned; /* the version of the lock's last grant that went back */
     uint64_t id;                   /* 0: an earlier release wrote the note */

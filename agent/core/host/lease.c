@@ -26,7 +26,8 @@ enum {
 
 struct lease {
     int64_t aged_ns; /* the time up to which `idle` is counted */
-    /* By slot: the number of ages (of IDLE_AGE_MS) for which no process has had the lock open. */
+    /* By namespace and slot: the number of ages (of IDLE_AGE_MS) for which the lock has been
+     * granted and no process has had it open. */
     uint8_t *idle[HOST_NAMESPACES_MAX];
 };
 
@@ -72,8 +73,8 @@ static void end_lease(struct host *host)
     }
 }
 
-/* Ends all grants of the session, which is over. Returns how many holds ended, counted as
- * HOST_LOSS_LAPSE counts them. */
+/* Ends all grants of the session, which is over. Returns how many holds ended; a shared hold with
+ * several readers counts once. */
 static uint64_t revoke_all(struct host *host)
 {
     uint64_t before = host->counts.losses[HOST_LOSS_LAPSE];

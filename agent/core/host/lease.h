@@ -22,8 +22,8 @@ struct lease *lease_lay_out(struct arena *arena, const struct host_config *confi
 void lease_start(struct host *host, const struct host_lease *lease);
 /* Takes over a lease that was renewed, began anew, or was lost. */
 void lease_changed(struct host *host, const struct host_lease *lease, struct host_actions *actions);
-/* Looks at the words of all locks. Makes the agent attend to each lock that has waiters, and to
- * some locks that no process has had open for long. */
+/* Looks at the words of all locks. Makes the agent attend to each lock that has waiters or a
+ * pending OPEN, to each ADOPTED lock, and to some locks that no process has had open for long. */
 void lease_mark_wanted(struct host *host);
 /* For a slot whose region was given up: forgets how long its lock has been idle. */
 void lease_leave(struct host *host, struct lock_ref at);

@@ -430,16 +430,17 @@ void lock_revoke(struct host *host, struct lock_ref at, enum hfi_grant mode,
 /* ---- closed ---- */
 
 /*
- * The agent has its own number for the time until which a lock is closed. It stores the low bits of
- * that time, in units of 2^17 ns. These bits can express a time up to two minutes from now, before
- * or after. That is enough: a lock-delay has a minute at most, and the next pass over all locks
- * forgets times that are over. The region has the same time, for processes and for the next agent.
- * This agent reads the region's time only in adoption.
+ * The agent keeps its own record of the time until which a lock is closed. It stores the low bits
+ * of that time, in units of 2^17 ns. These bits can express a time up to two minutes from now,
+ * before or after. That is enough: a lock-delay has a minute at most, and the next pass over all
+ * locks forgets times that are over. The region has the same time, for processes and for the next
+ * agent. This agent reads the region's time only in adoption.
  */
 enum { CLOSED_SHIFT = 17, CLOSED_BITS = 21 };
 static const int64_t CLOSED_AHEAD_MAX_MS = MESSAGE_LOCK_DELAY_MAX_MS + 1000;
 
-/* Returns the time in units, rounded up. The result is never 0, which means "not closed". */
+/* Returns the time in units, rounded up. The bits that are stored are never all 0, because 0 means
+ * "not closed". */
 static uint64_t closed_units(int64_t until_ns)
 {
     uint64_t units = ((uint64_t)until_ns + (UINT64_C(1) << CLOSED_SHIFT) - 1) >> CLOSED_SHIFT;
@@ -453,8 +454,8 @@ int64_t lock_closed_until_ns(const struct host *host, struct lock_ref at)
     uint64_t now = (uint64_t)host->now_ns >> CLOSED_SHIFT;
     int64_t ahead = (int32_t)((closed - (uint32_t)now) << above) / (1 << above);
     if (closed == 0 || ahead > (CLOSED_AHEAD_MAX_MS * MS) >> CLOSED_SHIFT) {
-        /* a lock is not closed so far ahead, so this time is long over: the agent was stopped for a
-         * while */
+        /* no lock is closed for so long; such a time is over, but seems to lie ahead, because the
+         * agent was stopped for a while and the bits have wrapped around */
         return 0;
     }
     return ((int64_t)now + ahead) << CLOSED_SHIFT;

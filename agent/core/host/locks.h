@@ -62,9 +62,9 @@ uint32_t locks_free(const struct host *host, uint32_t space);
 uint32_t lock_take_slot(struct host *host, uint32_t space);
 /* Makes an IDLE lock of that name in the slot. From now on lock_find() finds it. */
 void lock_make(struct host *host, struct lock_ref at, uint32_t name);
-/* Moves the name to the slot `to`, with all that this agent knows of its lock, except the handles
- * and tokens. The lock in `to` is IDLE afterwards. The caller then closes the word in `from`, and
- * calls lock_retire() for `from`. */
+/* Moves the name to the slot `to`, with all that this agent knows of its lock, except the handles,
+ * the tokens and the guard. The lock in `to` is IDLE afterwards. The caller then closes the word in
+ * `from`, and calls lock_retire() for `from`. */
 void lock_move(struct host *host, struct lock_ref from, struct lock_ref to);
 /* Makes the lock RETIRED, after lock_move(). */
 void lock_retire(struct host *host, struct lock_ref at);
@@ -152,16 +152,16 @@ void lock_revoke(struct host *host, struct lock_ref at, enum hfi_grant mode,
 /* ---- Closed ---- */
 
 /* Returns until when the lock is closed, or was closed last; 0: it was not closed lately. The agent
- * has its own number for this time, and does not read the region's. */
+ * keeps its own record of this time, and does not read the region. */
 int64_t lock_closed_until_ns(const struct host *host, struct lock_ref at);
-/* Sets the agent's own number: the lock is closed until until_ns or a little longer; 0: it is not
+/* Sets the agent's own record: the lock is closed until until_ns or a little longer; 0: it is not
  * closed. The caller changes the word and the region. */
 void lock_close(struct host *host, struct lock_ref at, int64_t until_ns);
-/* Writes the agent's own number into the region. */
+/* Writes the time until which the lock is closed, as the agent has recorded it, into the region. */
 void lock_write_closing(struct host *host, struct lock_ref at);
 /* Does what lock_close() does, then what lock_write_closing() does. */
 void lock_close_and_write(struct host *host, struct lock_ref at, int64_t until_ns);
-/* Rounds until_ns up to a time that the agent's own number can express. */
+/* Rounds until_ns up to a time that the agent's own record can express. */
 int64_t lock_closing_end_ns(int64_t until_ns);
 
 /* Emits a line of the log about that lock. */

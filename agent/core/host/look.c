@@ -88,7 +88,7 @@ void look_lock(const struct host *host, struct lock_ref at, struct hfi_lock_fram
     lock->state = readers ? HF_STATE_SHARED : holder ? HF_STATE_EXCLUSIVE : HF_STATE_FREE;
     lock->holder_count = used;
     /* While readers hold the lock, the word may name a process in the queue, which is shown as a
-     * waiter; or a reader that wants to write, which is shown once more, as the next holder; or a
+     * waiter; or a reader that wants to write, which is shown once more, as the first waiter; or a
      * process that only tries, which is not shown. */
     bool upgrades = readers > 1 && holder_seat != HFI_SEAT_NONE &&
                     (atomic_load(&hfi_seat(region, holder_seat)->reader) & HFI_CELL_COUNT);

@@ -210,8 +210,8 @@ static void merge_others(const struct host *host, const uint8_t *name, size_t si
     }
 }
 
-/* Returns the voter that coordinates the lock, as that voter reports in gossip. If no voter reports
- * so, returns the voter that this host takes for the coordinator (routes.h). */
+/* Returns the voter that reports in gossip that it coordinates the lock. If no voter does, returns
+ * the voter that this host takes for the coordinator (routes.h). */
 static struct hfi_text coordinator_of(const struct host *host, const uint8_t *name, size_t size,
                                       struct message_agent *out)
 {

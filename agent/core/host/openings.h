@@ -5,7 +5,7 @@
  *
  * Invariants: a lock stands in the heap at most once. Its time in the heap is never later than the
  * time at which it opens. The time may be earlier, if the lock was opened early and then closed
- * again. Then the agent puts the lock back when it looks at it.
+ * again. Then the agent looks at the lock too early, and puts it back with the later time.
  */
 #ifndef HOST_OPENINGS_H
 #define HOST_OPENINGS_H

@@ -87,8 +87,8 @@ static void collect_lock_ids(struct host *host, struct lock_ref at)
     }
 }
 
-/* Returns an id of the client that no handle and no seat of this lock has. Gives the client one
- * more id if necessary. Returns 0 if no id is left. */
+/* Returns an id of the client that no handle and no seat of this lock has, and that the word does
+ * not name. Gives the client one more id if necessary. Returns 0 if no id is left. */
 static uint32_t handle_id(struct host *host, uint32_t client, struct lock_ref at,
                           struct host_actions *actions)
 {
@@ -211,9 +211,9 @@ void opens_tick(struct host *host, struct host_actions *actions)
             /* from now on the client waits for the grant in the lock's queue */
             pending_set_ready(host, i, open.error);
         } else if (hub_has_room(actions)) {
-            /* A hold must not begin under a grant that does not cover its lock-delay. So the OPEN
-             * is not answered, and the AMEND is sent if that was not possible before, because the
-             * lease was not safe. */
+            /* A hold must not begin under a grant that does not cover the lock-delay of the hold's
+             * handle. So the OPEN is not answered, and the AMEND is sent if that was not possible
+             * before, because the lease was not safe. */
             grant_amend(host, at, handle_delay_ms(host, open.handle), false, actions);
         }
     }

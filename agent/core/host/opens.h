@@ -35,7 +35,7 @@ void opens_work(struct host *host, struct host_actions *actions);
 /* Returns whether OPENs are left for opens_work(). */
 bool opens_are_left(const struct host *host);
 /* Answers the OPENs whose time is over. If the answer would let a hold begin under a grant that
- * does not cover its lock-delay, asks the quorum to cover it instead. */
+ * does not cover the OPEN's lock-delay, asks the quorum to cover it instead. */
 void opens_tick(struct host *host, struct host_actions *actions);
 /* Returns when opens_tick() is due. */
 int64_t opens_due_ns(const struct host *host);

@@ -51,7 +51,7 @@ void pending_forget(struct host *host, uint32_t handle)
     }
 }
 
-/* Returns whether that OPEN waits for the lock's grant. */
+/* Returns whether the entry has an OPEN of that lock. */
 static bool waits_for(const struct host *host, const struct pending_entry *entry,
                       struct lock_ref at)
 {

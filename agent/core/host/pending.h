@@ -3,8 +3,8 @@
  * their lock-delay.
  *
  * Rule: an OPEN is answered within PENDING_ANSWER_MS, with the grant or without it. There is one
- * exception: if the answer would let a hold begin under a grant that does not cover its lock-delay,
- * the OPEN waits longer.
+ * exception: if the answer would let a hold begin under a grant that does not cover the OPEN's
+ * lock-delay, the OPEN waits longer.
  *
  * Invariants: each entry belongs to a handle that is in use. All entries have an index below
  * pending_end().

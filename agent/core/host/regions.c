@@ -9,7 +9,7 @@
  * Let D be the last deadline that was published in the old region. A process that maps the old
  * region may believe that it holds a lock until D, and its work may go on for its lock-delay after
  * that. So the namespace is *barred* until T, which is D plus the longest lock-delay that such a
- * process may have, counted long:
+ * process may have, counted long (longer by max_drift):
  *
  *   - The lease of its region is not extended: the space is not in use any more.
  *   - The host asks for nothing, and gives nothing back, for a name of that namespace. It ignores
@@ -22,10 +22,11 @@
  * the session ends, its end frees the grants, but not too early: the session ends after its last
  * deadline, which is D or later, and the lock-delay of each grant is counted after that end.
  *
- * D is this agent's own number, or the number in the lease page, which no client maps. It is never
- * read from the region. The lock-delay is the longest that is noted (delays.c). If a lock is closed
- * behind a dead holder, the holder's lock-delay may no longer be noted. So before a word is closed,
- * the time at which it opens is noted as well (holds.h), and T is not before any such time.
+ * D is the deadline that this agent has recorded, or that in the lease page, which no client maps.
+ * It is never read from the region. The lock-delay is the longest that is noted (delays.c). If a
+ * lock is closed behind a dead holder, the holder's lock-delay may no longer be noted. So before a
+ * word is closed, the time at which it opens is noted as well (holds.h), and T is not before any
+ * such time.
  *
  * Before anything else is done, memory that outlives the agent notes that the namespace was given
  * up. The next agent does not look at the region of such a namespace. It bars the namespace too,

@@ -19,7 +19,8 @@ enum {
     CHECK_TIMEOUT_MS = 1000,
     BREAK_TIMEOUT_MS = 2000,
     ASK_PAUSE_MS = 300,
-    OUTCOME_ID = 0xffff, /* the low 16 bits of every question's id; no request has this index */
+    OUTCOME_ID = 0xffff, /* the low 16 bits of every question's id; the id of a request has the
+                          * request's index there, which is never 0xffff */
     QUESTIONS_MAX = REMOTE_QUESTIONS_MAX,
     OWN_TALLY = REMOTE_BREAKS_MAX, /* the tally of a break that needs no question */
 };

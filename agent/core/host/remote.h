@@ -45,8 +45,8 @@ int32_t remote_recall(struct host *host, uint32_t client, const struct hfi_text 
 bool remote_message(struct host *host, const struct message *message, struct host_actions *actions);
 /* Returns when remote_tick() is due. */
 int64_t remote_due_ns(const struct host *host);
-/* Repeats questions without an answer. If a question's time is over, answers its client with an
- * error. */
+/* Repeats questions without an answer. If a question's time is over, answers its client: a check
+ * with HF_EUNKNOWN, a break with what is known by then (tally.h). */
 void remote_tick(struct host *host, struct host_actions *actions);
 
 #endif

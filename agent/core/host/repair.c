@@ -96,7 +96,8 @@ static bool cell_is_rubbish(const struct host *host, struct lock_ref at, uint64_
                                            !host->lease.lost && epoch != hfi_lease_epoch(lease));
 }
 
-/* Corrects a seat that is free, or whose process is dead: the seat must neither wait nor read. */
+/* Corrects a seat that is free, or whose handle is closed and no longer used by its process: the
+ * seat must neither wait nor read. */
 static void repair_empty_seat(struct host *host, struct lock_ref at, uint32_t seat,
                               struct host_actions *actions)
 {
@@ -201,7 +202,7 @@ static void repair_queue(struct host *host, struct lock_ref at, const struct que
 }
 
 /* Returns whether `holder`, which the word names, cannot hold the lock: see attend_holder(). Adds
- * the number of handles that it looked at to *walked. */
+ * to *walked the number of handles that this function looked at. */
 static bool holder_is_nobody(const struct host *host, struct lock_ref at, uint32_t holder,
                              uint32_t *walked)
 {
@@ -220,8 +221,8 @@ static bool holder_is_nobody(const struct host *host, struct lock_ref at, uint32
     return !(client_flags(host, client) & CLIENT_SURVIVOR);
 }
 
-/* Returns whether the agent has to attend to the lock after the repair. Adds its cost to
- * *walked. */
+/* Returns whether the agent has to attend to the lock after the repair. Adds to *walked the number
+ * of handles that this function looked at. */
 static bool wants_attention(const struct host *host, struct lock_ref at,
                             const struct queued *queued, uint32_t *walked)
 {

@@ -2,12 +2,12 @@
  * Repair: corrects what a region has beside the words of its locks. In each session_ttl there are
  * five passes over each region, in pieces.
  *
- * The agent's own numbers decide, as for words (docs/PROTOCOL.md, rule 34; words.h). In the seat of
+ * The agent's own records decide, as for words (docs/PROTOCOL.md, rule 34; words.h). In the seat of
  * a living process, a wrong reader's cell, or a wrong position in the queue, may look like a right
  * one. Such a value stays until the process ends, or an administrator breaks the lock. No repair
  * takes anything from an honest process: docs/REGION.md says for each field why.
  *
- * Invariants: a pass writes only what the agent's own numbers say, so a second pass over an honest
+ * Invariants: a pass writes only what the agent's own records say, so a second pass over an honest
  * region writes nothing. The work of one piece is bounded, whatever the region says.
  */
 #ifndef HOST_REPAIR_H

@@ -109,9 +109,9 @@ void request_redirect(struct host *host, struct request *request, const struct m
 /* Notes that `owner` coordinates these partitions from now on, and sends `owner` their requests. */
 void requests_owner(struct host *host, const struct message_partitions *partitions,
                     const struct message_agent *owner);
-/* Call it when these voters (bit by index) can be reached again. Sends the requests to these voters
- * again, because earlier messages may be lost, and a voter that was restarted knows of no waiter. A
- * request that was sent only once waits for the end of its pause. */
+/* Call it when these voters (bit by index) can be reached again. Sends the requests that these
+ * voters coordinate again, because earlier messages may be lost, and a voter that was restarted
+ * knows of no waiter. A request that was sent only once waits for the end of its pause. */
 void requests_voters_up(struct host *host, uint32_t voters);
 /* Switches to another record of voters. The coordinator of each partition in `orphaned` was
  * removed. Requests for these partitions are sent to the voters that this host now assumes to be

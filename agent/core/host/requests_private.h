@@ -17,7 +17,7 @@ struct request {
     uint8_t partition;
     uint8_t sent_to;   /* the voter to which the last copy was sent */
     uint8_t redirects; /* the number of redirections since the last pause */
-    bool asks;         /* the request is counted in its namespace's asks */
+    bool asks;         /* the request is counted in `asks` of struct requests */
     bool continued;    /* the previous agent began it (request_keep()) */
 };
 
@@ -29,7 +29,8 @@ struct requests {
     uint32_t free;                      /* index + 1 of the first free request */
     uint32_t orphans;                   /* index + 1 of the first orphan */
     bool starved;                       /* a request found no room */
-    uint32_t asks[HOST_NAMESPACES_MAX]; /* the grants that each namespace asks for now */
+    uint32_t asks[HOST_NAMESPACES_MAX]; /* by namespace: the number of grants that it asks for
+                                         * now */
 };
 
 #endif

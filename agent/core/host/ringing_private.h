@@ -5,7 +5,7 @@
 #include "ringing.h"
 
 struct ringing_space {
-    bool dirty;        /* a ring arrived since the last whole look at the dirty bits */
+    bool dirty;        /* a ring arrived since all dirty bits were last looked at */
     uint32_t hand;     /* the slot with which the next look at the dirty bits begins */
     uint32_t attended; /* the looks since the last tick, in pieces of work */
     /* there is no look before this time, because the last tick had its full number of looks */

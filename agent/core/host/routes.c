@@ -107,8 +107,9 @@ static uint32_t route_other(const struct host *host, uint32_t voter, uint32_t tu
 
 /* The first copy of a request goes straight to the coordinator. The second copy goes to the
  * coordinator through another voter. The third copy goes to another voter, which passes it on to
- * the voter that it takes for the coordinator. So neither a link that is cut in one direction nor a
- * wrong belief delays a request for long. */
+ * the voter that it takes for the coordinator; so does the first copy if the coordinator cannot be
+ * reached. So neither a link that is cut in one direction nor a wrong belief delays a request for
+ * long. */
 struct route route_choose(const struct host *host, uint32_t partition, uint32_t tries,
                           uint32_t turn)
 {

@@ -46,8 +46,8 @@ void routes_record(struct host *host, const struct succession *succession,
                    struct message_partitions *orphaned);
 /* Returns whether the voter can be reached. */
 bool route_is_up(const struct host *host, uint32_t voter);
-/* Return what HOST_VOTERS said of the voter. Only answers to people use this; no route depends on
- * it. */
+/* Return whether the voter answers renewals, and whether it refuses this agent, as the last
+ * HOST_VOTERS reported. Only answers to people use these functions; no route depends on them. */
 bool route_answers(const struct host *host, uint32_t voter);
 bool route_is_refused(const struct host *host, uint32_t voter);
 /* Returns the route for the next copy of a request that was sent `tries` times before. If the route

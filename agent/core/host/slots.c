@@ -160,8 +160,8 @@ bool slot_move(struct host *host, struct lock_ref *at, struct host_actions *acti
     uint64_t hash = lock_hash(host, *at);
     publish_gone(host, *at);
     listing_remove(host, *at);
-    /* the lock is IDLE in its new slot, so the caller gives the new grant back, and the host asks
-     * again */
+    /* from here on the lock is IDLE in its new slot; the caller gives the new grant back, and then
+     * the host asks again */
     lock_move(host, *at, to);
     hfi_index_remove(region, at->slot, hash);
     hfi_index_put(region, slot, hash);

@@ -9,8 +9,9 @@
  * shows the lease that was published last. The lease is never extended in a space that is not in
  * use.
  *
- * Two things outlive the agent, in the driver's note (host_set_region_note()): until when the
- * namespace is closed, and the session in which it was given up.
+ * Three things outlive the agent, in the driver's note (host_set_region_note()): until when the
+ * namespace is closed, the session in which it was given up, and whether it still has no new
+ * region.
  */
 #ifndef HOST_SPACES_H
 #define HOST_SPACES_H

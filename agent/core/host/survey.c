@@ -25,8 +25,8 @@ static int64_t age(int64_t now_ns, uint32_t since)
     return elapsed_ns <= AGE_MAX_NS ? elapsed_ns : 0;
 }
 
-/* The waiters of one lock, and the ages of its exclusive hold and its first wait; -1: there is
- * none. */
+/* The number of waiters of one lock, and the ages of its exclusive hold and its first wait; -1:
+ * there is none. */
 struct ages {
     uint64_t waiters;
     int64_t hold_ns; /* how long the exclusive hold has lasted */

@@ -3,7 +3,7 @@
  *
  * Rule 34 (docs/PROTOCOL.md): the users of one namespace trust each other not to spoil its region.
  * If a process writes rubbish into the region and ends, none of the rubbish stays. The agent's own
- * numbers decide: the tokens that it was granted, until when a lock is closed, which mode is in
+ * records decide: the tokens that it was granted, until when a lock is closed, which mode is in
  * force. So no bytes of a region extend a grant (rule 12) or move a token backwards (rule 21).
  *
  * The agent cannot distinguish one kind of rubbish from the truth: a word that names a handle of a

@@ -27,12 +27,12 @@ uint32_t agents_count(const struct quorum *quorum);
 const struct message_agent *agents_name(const struct quorum *quorum, uint32_t index);
 /* Returns false, and sets *index to AGENTS_NONE, if the table does not have the name. */
 bool agents_find(const struct quorum *quorum, const struct message_agent *name, uint32_t *index);
-/* As agents_find(), but adds a name that is new. Returns false if the table is full. */
+/* Does what agents_find() does, but adds a name that is new. Returns false if the table is full. */
 bool agents_make(struct quorum *quorum, const struct message_agent *name, uint32_t *index)
     __attribute__((warn_unused_result));
-/* As agents_make(), for an agent that announces itself. Once the table is three-quarters full, this
- * call may evict an agent of which only the name is known. Call it at most once in a step, and
- * before the step uses any agent's index. */
+/* Does what agents_make() does, for an agent that announces itself. Once the table is
+ * three-quarters full, this call may evict an agent of which only the name is known. Call it at
+ * most once in a step, and before the step uses any agent's index. */
 bool agents_guest(struct quorum *quorum, const struct message_agent *name, uint32_t *index)
     __attribute__((warn_unused_result));
 
@@ -45,7 +45,7 @@ void agents_follow(struct quorum *quorum);
 /* Sets *voter to the sender's index among the voters. Returns false if the sender of the message is
  * no voter. */
 bool agents_voter(const struct quorum *quorum, const struct message *message, uint32_t *voter);
-/* As agents_voter(). Returns false also if the ballot is not that voter's own. */
+/* Does what agents_voter() does. Returns false also if the ballot is not that voter's own. */
 bool agents_proposer(const struct quorum *quorum, const struct message *message, uint64_t ballot,
                      uint32_t *voter);
 /* Returns the voter's index in the table of agents; this agent's index if `voter` is
@@ -54,7 +54,7 @@ uint32_t agents_of_voter(const struct quorum *quorum, uint32_t voter);
 /* Returns the agent's index among the voters; voter_count if the agent is no voter. `index` is the
  * agent's index in the table of agents. */
 uint32_t agents_as_voter(const struct quorum *quorum, uint32_t index);
-/* As step_send(), to a voter. */
+/* Does what step_send() does, for a voter. */
 struct message *agents_send_voter(struct quorum *quorum, uint32_t voter, enum message_kind kind);
 
 #endif

@@ -301,7 +301,7 @@ static void begin(struct quorum *quorum, uint32_t p)
 }
 
 /* Prepares all partitions of this voter under a new ballot, in which the sequence numbers start
- * again. Call it when they are used up. */
+ * again. Call it when the sequence numbers are used up. */
 static void prepare_all(struct quorum *quorum)
 {
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
@@ -509,8 +509,9 @@ static bool refused(struct quorum *quorum, uint32_t p, bool owned)
     return false;
 }
 
-/* Returns whether a majority that includes this voter has promised. This voter's own registers
- * count as read (sync.c), so its acceptor must not accept under lower ballots any more. */
+/* Returns whether a majority that includes this voter has promised. This voter's own promise is
+ * needed, because its registers count as read (sync.c): from now on its acceptor must not accept
+ * under lower ballots. */
 static bool has_majority(const struct quorum *quorum, const struct ballot *partition)
 {
     return (partition->mask >> quorum->config->self & 1) != 0 &&

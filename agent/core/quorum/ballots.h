@@ -98,7 +98,8 @@ bool ballots_is_open(const struct quorum *quorum, uint32_t partition);
 /* Returns whether the partition is PREPARED under the previous record of voters, and no majority of
  * the present voters has promised its ballot yet. */
 bool ballots_is_carried(const struct quorum *quorum, uint32_t partition);
-/* Prepares the partition again. Call it when no voter of ballots_to_read() answers. */
+/* Prepares the partition again. Call it when none of the voters that ballots_to_read() returns
+ * answers. */
 void ballots_prepare_again(struct quorum *quorum, uint32_t partition);
 /* Notes that the voter's registers were read under this voter's ballot. Call it only while the
  * partition is being read. */

@@ -7,12 +7,13 @@
 
 struct ballot {
     uint64_t ballot;     /* this voter's own ballot */
-    int64_t began_ns;    /* PREPARING: since when */
+    int64_t began_ns;    /* PREPARING: when the take-over began; a try soon after a refusal belongs
+                          * to the same take-over */
     int64_t prepared_ns; /* PREPARED: since when */
     /* when a voter last refused a PREPARE because another voter coordinates the partition */
     int64_t refused_ns;
     int64_t retry_ns; /* OTHERS: do not prepare before this time; 0: at any time */
-    /* when it last left the state PREPARED; long ago if it never was PREPARED */
+    /* when the partition last left the state PREPARED; long ago if it never was PREPARED */
     int64_t left_ns;
     uint8_t state;
     uint8_t mask;   /* the voters that promised, by bit */

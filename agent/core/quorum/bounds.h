@@ -1,15 +1,16 @@
 /*
  * Bounds: the highest numbers that a message may name. The cell keeps some numbers that only rise:
- * ballots, epochs, generations. After the last ballot the cell would stop for good; after a host's
- * last epoch, that host; after a voter's last generation, that voter. So a message of a faulty
- * voter or of a liar must not raise a number to its end.
+ * ballots, epochs, generations. After the last ballot the cell would stop for good. After a host's
+ * last epoch that host would stop for good, and after a voter's last generation that voter. So a
+ * message of a faulty voter or of a liar must not raise a number to its end.
  *
  * A number in a message may be above the highest number that this voter knew when it started, by a
  * fixed distance at most. The distance is far more than a healthy cell uses between two restarts of
  * a voter. This voter drops a message that names a number beyond its bound, and logs it.
  *
  * Invariants: dropping endangers nothing, because a message may always be lost (the asynchronous
- * network that Paxos assumes). A bound never falls while this process runs.
+ * network that Paxos assumes). A bound never falls while this process runs, except that the bound
+ * of rounds falls when a voter that started over begins to vote.
  */
 #ifndef QUORUM_BOUNDS_H
 #define QUORUM_BOUNDS_H

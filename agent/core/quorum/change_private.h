@@ -39,7 +39,7 @@ struct completion {
     uint8_t knows;      /* the voters that use it, by bit */
     bool removed_knows; /* the removed voter uses it */
     int64_t since_ns;   /* since when a majority of the previous number is known to use it; 0: it is
-                       * not known */
+                         * not known */
     bool guarded;       /* all sessions were counted as just renewed at since_ns */
     struct message_partitions settled;
     uint8_t listed;  /* the voters whose marks were read, by bit */

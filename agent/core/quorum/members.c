@@ -204,7 +204,8 @@ static void note_own_line(struct quorum *quorum, const struct message *message,
     }
 }
 
-/* Adopts each line of the message that has a higher generation than this voter's line. */
+/* Adopts each line of the message that has a higher generation than the line that this voter has
+ * for the same voter. */
 static void merge(struct quorum *quorum, const struct message *message)
 {
     const struct message_hello *hello = &message->as.hello;
@@ -238,8 +239,8 @@ static bool is_old_copy(struct quorum *quorum, const struct message *message)
     return true;
 }
 
-/* LISTED: notes that the sender has seen no commit that this store lacks. If a majority has seen
- * none, this voter votes. */
+/* LISTED: checks that this store has every commit of it that the sender has seen. If this is so for
+ * a majority of the voters, itself included, this voter votes. */
 static void check_seen(struct quorum *quorum, uint32_t voter, const struct message *message)
 {
     const struct message_hello *hello = &message->as.hello;
@@ -368,7 +369,7 @@ void members_learn(struct quorum *quorum, const struct message *message)
     }
     struct member *member = &quorum->members->of[voter];
     if (member->line.generation != 0 && !id_equal(member->line.store_id, message->store_id)) {
-        return; /* not the store whose votes count */
+        return; /* the message is not from the store whose votes count */
     }
     if (!id_equal(member->seen_id, message->store_id)) {
         member->seen_id[0] = message->store_id[0];

@@ -21,7 +21,7 @@
  * After SYNC this voter promises the ballot of PREPARE itself, durably, and votes. It coordinates
  * nothing under that ballot. More than half of the others are needed for this reason: a majority
  * that included the old store includes at least half of the others, so it has a voter in common
- * with every set of more than half. A cell of one voter cannot start over this way.
+ * with every set of more than half of the others. A cell of one voter cannot start over this way.
  *
  * If the process is killed before the end, the next process begins with LEARN again. The new line
  * stays, unless some voter has a newer one.
@@ -253,8 +253,8 @@ void rejoin_answered(struct quorum *quorum, uint32_t voter, const struct message
         set_line(quorum, kept ? own->line.generation : rejoin->seen_generation + 1);
     } else if (rejoin->phase == REJOIN_REPORT && quorum->members->of[voter].same) {
         rejoin->known |= (uint8_t)(1u << voter);
-        /* A change of the voters may have begun meanwhile. Only when it is complete, a majority of
-         * the present voters has everything that the earlier voters have chosen. */
+        /* A change of the voters may have begun meanwhile. A majority of the present voters has
+         * everything that the earlier voters have chosen only when that change is complete. */
         if (rules_count(rejoin->known) >= needed(quorum) && quorum->members->voters.complete) {
             prepare(quorum);
         }
@@ -335,7 +335,8 @@ static void read_voter(struct quorum *quorum, uint32_t voter)
     }
 }
 
-/* Reads from all voters that promised, at the same time. */
+/* Reads from all voters that promised, at the same time. When everything is read, and a ttl has
+ * passed since the start, finishes. */
 static void read_others(struct quorum *quorum)
 {
     struct rejoin *rejoin = &quorum->members->rejoin;

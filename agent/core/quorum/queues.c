@@ -220,7 +220,8 @@ static void rest(struct quorum *quorum, struct operation *operation)
  * Decides the requests for a name that has this value. `known` says that a majority has the value.
  * Otherwise the value was read, and has to be accepted again. A known value was the newest one when
  * it was accepted, but another voter may have taken the partition over since. So an answer that
- * depends on the value always goes through a round, which fails after a take-over.
+ * depends on the value always goes through a round, which fails after a take-over. (The only voter
+ * of a cell needs no round.)
  */
 static void decide(struct quorum *quorum, struct operation *operation, const struct record *value,
                    bool known)
@@ -450,9 +451,9 @@ void queues_value(struct quorum *quorum, const struct message *message)
     }
 }
 
-/* Notes that a voter's tables are full. If no majority is possible without the full voters, the
- * hosts are refused so that they need not wait. The value may still be chosen, so the round goes
- * on. */
+/* Notes that a voter's tables are full. If no majority is possible without the full voters, or if
+ * this voter itself is full, the hosts are refused so that they need not wait. The value may still
+ * be chosen, so the round goes on. */
 static void accept_full(struct quorum *quorum, struct operation *operation, uint32_t voter)
 {
     operation->full |= (uint8_t)(1u << voter);

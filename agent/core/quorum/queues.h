@@ -78,8 +78,8 @@ bool queues_busy(const struct quorum *quorum, uint32_t partition);
 bool queues_handed_over(const struct quorum *quorum);
 bool queues_resigned(const struct quorum *quorum);
 bool queues_decide_only(const struct quorum *quorum, const struct message_name *name);
-/* Return the number of hosts' requests in the queues, and the number of shares of the pool
- * (record.h) that the operations hold. */
+/* Return the number of hosts' requests in the queues, and the number of shares that the operations
+ * hold (from the pool of record.h). */
 uint32_t queues_request_count(const struct quorum *quorum);
 uint32_t queues_share_count(const struct quorum *quorum);
 void queues_check_invariants(const struct quorum *quorum);

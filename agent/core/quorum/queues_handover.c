@@ -30,7 +30,7 @@
 #include "proto/check.h"
 #include "queues_private.h"
 
-enum { KEPT_MS = 1000 }; /* how long a queue is kept for a voter that claims its partition */
+enum { KEPT_MS = 1000 }; /* how long acquires are kept until a voter claims their partition */
 
 static void pass_on(struct quorum *quorum, const struct operation *operation,
                     const struct queued_request *request, uint32_t voter)

@@ -50,8 +50,8 @@ enum { UNSEEN_MS = PLAN_UNSEEN_MS };
 #define PLAN_RANGE_FIRST (UINT64_C(1) << 12)
 #endif
 
-/* RANGE_FIRST is the size of a grant's first range. Up to RANGE_DOUBLES the next range is twice as
- * large, above that a quarter larger, and at most RANGE_MAX. */
+/* RANGE_FIRST is the size of a grant's first range. The next range is twice as large if the last
+ * one is below RANGE_DOUBLES, otherwise a quarter larger, and at most RANGE_MAX. */
 #define RANGE_FIRST PLAN_RANGE_FIRST
 #define RANGE_DOUBLES (4 * RANGE_FIRST)
 static const uint64_t RANGE_MAX = UINT64_C(1) << 24;
@@ -275,9 +275,10 @@ static enum outcome amend(const struct quorum *quorum, struct plan *plan,
 
 /* ---- Acquires ---- */
 
-/* Returns whether the session is over. Only a majority's marks end it. This voter's own mark does
- * not end it, because the other voters may go on acknowledging the host's renewals. If the session
- * ends after the grant, nobody uses the grant. */
+/* Returns whether the session is over: a majority has marked it, or this voter knows a newer
+ * session of the agent. This voter's own mark does not end a session, because the other voters may
+ * go on acknowledging the host's renewals. If the session ends after the grant, nobody uses the
+ * grant. */
 static bool session_over(const struct quorum *quorum, const struct queued_request *request)
 {
     return sessions_has_ended(quorum, request->agent, request->epoch) ||
@@ -340,8 +341,9 @@ static bool is_unseen(const struct quorum *quorum, const struct queued_request *
     return step_now_ns(quorum) - seen_ns > rules_long_ns(quorum, longest_ns);
 }
 
-/* Returns whether the present grant blocks the request. A grant or share of another host blocks it,
- * and so does a grant or share of an older session of the same host. */
+/* Returns whether the present grant blocks the request. An exclusive grant blocks every request.
+ * Shares block a request for the exclusive grant. A share of an older session of the same host
+ * blocks every request of that host. */
 static bool in_the_way(struct plan *plan, const struct queued_request *request)
 {
     switch (plan->value.mode) {

@@ -1,5 +1,6 @@
 /*
- * What the files of the queues share. A file calls only files below it in this list:
+ * The declarations that the files of the queues share. A file calls only files below it in this
+ * list:
  *
  *   queues_request.c   brings a host's request into the queue of its name, or to another voter
  *   queues.c           the operations and their rounds with the voters
@@ -26,7 +27,8 @@ enum {
     OUTCOMES_MAX = 16, /* the most requests answered together */
     BROKEN_KEPT = 64,
     VAIN_KEPT = 256,            /* a power of two */
-    OPERATIONS_PER_REQUEST = 2, /* a name keeps its operation for a moment after its last request */
+    OPERATIONS_PER_REQUEST = 2, /* two, because a name keeps its operation for a moment after its
+                                 * last request */
     ORDER_WAIT_MS = 100, /* how long a new coordinator waits for hosts to repeat earlier acquires */
     /* ORDER_WAIT_MS for the only voter of a cell after a start. Hosts first have to connect to the
      * voter again, which they try twice a second. The wait is shorter than a second because a try
@@ -44,7 +46,7 @@ enum {
 _Static_assert((int)OPERATION_ACTIONS * 2 <= (int)QUORUM_STEP_ACTIONS,
                "two of one operation fit into a step");
 
-/* What one agent has in the queues. */
+/* The requests of one agent, and the operations that wait for it. */
 struct quota {
     uint32_t waiting;         /* the first operation that waits for this agent's session to end */
     uint32_t acquires;        /* the agent's acquires in queues */
@@ -90,12 +92,13 @@ struct queued_request {
     uint8_t relay;   /* the voter that passed the request on, or ACTION_NO_RELAY */
     uint8_t outcome; /* the answer that is sent when the round's value is chosen */
     uint8_t tries;   /* ACQUIRE: enum message_tries, as in the newest copy */
-    bool probes;     /* ACQUIRE with tries: the owners that block the request are to be asked */
+    bool probes;     /* ACQUIRE with tries: the owners that block the request have yet to be
+                      * asked */
     bool refused;    /* ACQUIRE with tries: processes that only try are answered that the lock is in
                       * use */
     bool again;      /* ACQUIRE: the request was answered before, see queues_answered.c */
     bool fresh;      /* ACQUIRE with a grant: the grant was made for this request */
-    bool has_used;   /* AMEND: token is token_used */
+    bool has_used;   /* AMEND: the field `token` has token_used, not token_last */
     bool counts;     /* BREAK: the host counts the owners' answers */
 };
 
@@ -134,7 +137,8 @@ struct answered {
 };
 
 enum operation_state {
-    /* Waits for a prepared partition, an owner, the end of a session or lock-delay, or its turn. */
+    /* No round is under way. If the operation has requests, it waits until the partition is
+     * prepared, an owner answers, or a session or a lock-delay ends. */
     OPERATION_WAITING = 1,
     OPERATION_READING,
     OPERATION_ACCEPTING,
@@ -143,7 +147,7 @@ enum operation_state {
 /* A lock name that has requests, or had one a moment ago. */
 struct operation {
     uint32_t chain;          /* the next operation in its hash bucket, or in the free list */
-    uint32_t previous, next; /* in its partition's list */
+    uint32_t previous, next; /* the operation's neighbours in its partition's list */
     uint32_t name;
     uint32_t first, last; /* the operation's queue of requests; acquires in order of arrival */
     /* the operation's neighbours in the list of operations that wait for the agent waits_for */
@@ -158,7 +162,7 @@ struct operation {
     uint8_t way;  /* recalls == 0: the voter through which the grant was sent, or ACTION_NO_RELAY */
     bool found;   /* READING: some voter had a value */
     bool lacking; /* READING: a voter with the highest checkpoint had no value */
-    bool unused;  /* WAITING: a majority has no value, as read under this ballot */
+    bool unused;  /* WAITING: a read under this ballot found that a majority has no value */
     bool taken;   /* the first read of the name found an owner */
     struct message_order order;           /* the round's order; READING: only the ballot is set */
     struct message_checkpoint checkpoint; /* READING: the highest checkpoint so far */
@@ -184,10 +188,12 @@ struct queue_partition {
 struct queues {
     struct queue_partition partitions[MESSAGE_PARTITIONS];
     struct quota *quotas;                  /* by agent */
-    struct message_partitions resigned_of; /* this voter coordinated these when it resigned */
+    struct message_partitions resigned_of; /* the partitions that this voter coordinated when it
+                                            * resigned */
     struct queued_request *requests;       /* indexed from 1 */
     uint32_t request_used, request_free;
-    uint32_t request_pooled;      /* requests beyond the guaranteed places of their agents */
+    uint32_t request_pooled;      /* how many requests are beyond the guaranteed places of their
+                                   * agents */
     struct operation *operations; /* indexed from 1 */
     uint32_t *operation_heads;
     uint32_t operation_head_mask;
@@ -214,7 +220,7 @@ struct plan {
     bool changed;
     bool fresh;    /* the plan makes a new grant or share */
     bool broken;   /* a break is decided; then no acquire is decided in the same plan */
-    bool held;     /* nothing may be granted yet, see ORDER_WAIT_MS */
+    bool held;     /* only repeated acquires may be granted yet, see ORDER_WAIT_MS */
     bool notified; /* some request's answer depends on the value */
     bool more;     /* some requests are left for another plan */
     /* The following fields are about the acquires that have to wait. */
@@ -259,8 +265,8 @@ void answer_refused(struct quorum *quorum, const struct queued_request *request,
  * ended. This is for display only. */
 void answer_closed(struct quorum *quorum, const struct operation *operation,
                    const struct queued_request *request, const struct message_name *name);
-/* Answers the tries of hosts on which other processes wait. The hosts' requests stay in the
- * queue. */
+/* Answers the tries of hosts that also have processes that wait. The hosts' requests stay in the
+ * queue, for the processes that wait. */
 void answer_tries(struct quorum *quorum, struct operation *operation);
 /* Sends the answers of the requests that have an outcome, and removes those requests. */
 void answer_decided(struct quorum *quorum, struct operation *operation, const struct record *value);

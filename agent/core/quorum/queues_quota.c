@@ -16,7 +16,8 @@
  * bounds the search: each arriving request is compared with the whole queue.
  *
  * So a request is refused for the sake of others only if its agent has used its guaranteed places
- * and its part of the pool. An agent that has a guaranteed place free always gets that place.
+ * and its part of the pool. Within QUEUED_MAX, an agent that has a guaranteed place free always
+ * gets that place.
  */
 #include "proto/check.h"
 #include "queues_private.h"

@@ -7,9 +7,9 @@
  * the request waits, every second time through another voter.
  *
  * Tries: a process that only tries the lock waits for an idle grant, and for nothing else. So the
- * owners that block it are asked once (a probe). An owner gives its grant back if the grant is
- * idle, and otherwise answers that it is in use; the probe changes nothing else at the owner. If a
- * probe or its answer is lost, the host's next copy of the request brings another probe. Only the
+ * owners that block this try are asked once (a probe). An owner gives its grant back if the grant
+ * is idle, and otherwise answers that it is in use; the probe changes nothing else at the owner. If
+ * a probe or its answer is lost, the host's next copy of the request brings another probe. Only the
  * time at which a try is answered depends on probes (docs/PROTOCOL.md, rule 35).
  */
 #include "proto/check.h"

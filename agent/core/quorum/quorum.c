@@ -217,7 +217,7 @@ void reaction_claims_changed(struct quorum *quorum, uint32_t voter)
     change_claims_changed(quorum);
 }
 
-/* Refuses an agent whose configuration is that of another cell, or is an older one of this cell. */
+/* Refuses an agent whose rules differ from this voter's, see members_rules_match(). */
 static void refuse_rules(struct quorum *quorum, uint32_t agent, const struct message_renew *renew)
 {
     struct message_refused *refused = &step_send(quorum, agent, MESSAGE_REFUSED)->as.refused;

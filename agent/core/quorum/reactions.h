@@ -36,15 +36,17 @@ void reaction_fill_heartbeat(const struct quorum *quorum, struct message_heartbe
 uint32_t reaction_leaves(const struct quorum *quorum);
 /* From voters: whether the message's sender uses the same record of voters as this agent. */
 bool reaction_same_voters(const struct quorum *quorum, const struct message *message);
-/* From voters: which voters can coordinate may have changed. */
+/* From voters: the set of voters that can coordinate may have changed. */
 void reaction_voters_changed(struct quorum *quorum);
 /* From voters: that voter may claim other partitions than before. */
 void reaction_claims_changed(struct quorum *quorum, uint32_t voter);
-/* From voters: a majority echoes this voter's heartbeats again, after an unknown time. */
+/* From voters: a majority echoes this voter's heartbeats again. It is not known for how long there
+ * was none. */
 void reaction_majority_found(struct quorum *quorum);
 
 /* From sessions: whether this voter may acknowledge that agent's renewal. If not, this call sends
- * the agent this voter's view of the cell, or the reason for the refusal. */
+ * the agent this voter's view of the cell and, if the rules of the agent and the voter differ, a
+ * refusal. */
 bool reaction_may_renew(struct quorum *quorum, uint32_t agent, const struct message_renew *renew);
 /* From sessions: that agent's sessions up to some epoch have ended. */
 void reaction_session_ended(struct quorum *quorum, uint32_t agent);
@@ -63,8 +65,8 @@ void reaction_listing_read(struct quorum *quorum, uint32_t voter, enum message_s
 bool reaction_is_changing(const struct quorum *quorum);
 /* From sync: whether this voter may list its marks for another voter (change_is_guarded()). */
 bool reaction_lists_marks(const struct quorum *quorum);
-/* From sync, for a listing that sync_read_marks() began: a mark of that voter was read; all were
- * read. */
+/* From sync, for a listing that sync_read_marks() began. reaction_mark_seen(): one mark of that
+ * voter was read. reaction_marks_read(): all its marks were read. */
 void reaction_mark_seen(struct quorum *quorum, uint32_t voter, const struct message_session *mark);
 void reaction_marks_read(struct quorum *quorum, uint32_t voter);
 

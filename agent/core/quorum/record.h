@@ -8,8 +8,8 @@
  * records may be used from then on. Registers have at most as many shares as the limit allows. The
  * pool has a reserve beyond that, for the lists of rounds under way.
  *
- * A value keeps the version of each grant, which is the (ballot, sequence) of the grant's first
- * proposal, unchanged when it is accepted again (docs/PROTOCOL.md, rule 9).
+ * A value keeps the version of each grant: the (ballot, sequence) of the grant's first proposal.
+ * The version stays the same when the value is accepted again (docs/PROTOCOL.md, rule 9).
  */
 #ifndef QUORUM_RECORD_H
 #define QUORUM_RECORD_H

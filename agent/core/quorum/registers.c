@@ -11,7 +11,8 @@
 struct register_link {
     uint32_t name;           /* NAMES_NONE: the entry is free */
     uint32_t next, previous; /* in the partition's list; next also serves the free list */
-    uint32_t listing;        /* the last listing of another voter that had the register */
+    uint32_t listing;        /* the number of the last listing of another voter that had the
+                              * register */
 };
 
 struct register_partition {
@@ -48,7 +49,7 @@ const struct record *registers_find(const struct quorum *quorum, uint32_t name)
     return index == NONE ? NULL : &quorum->registers->records[index];
 }
 
-/* As registers_find(), for a name in a message. */
+/* Does what registers_find() does, for a name in a message. */
 static const struct record *registers_find_named(const struct quorum *quorum,
                                                  const struct message_name *name)
 {
@@ -72,8 +73,8 @@ static uint64_t mix(uint64_t hash, uint64_t word)
 }
 
 /* Returns a register's hash, which is the same at every voter. The accepted (ballot, sequence)
- * identifies the value. Tokens and mode are hashed too, so that the digests show a fault by which
- * the same order has two values. */
+ * identifies the value. Tokens and mode are hashed too: if a fault gives one order to two values,
+ * the digests differ. */
 static uint64_t register_hash(const struct quorum *quorum, uint32_t index)
 {
     const struct record *record = &quorum->registers->records[index];

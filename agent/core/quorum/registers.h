@@ -1,7 +1,7 @@
 /*
- * Registers: what this voter keeps as an acceptor. One promise for each partition, one register for
- * each lock name that has a value, and, for names whose register was deleted, the checkpoint and
- * the floor of their partition.
+ * Registers: the state that this voter keeps as an acceptor. The voter keeps one promise for each
+ * partition, and one register for each lock name that has a value. For names whose register was
+ * deleted, the voter keeps the checkpoint and the floor of their partition.
  *
  * An acceptor refuses every ballot below the one that it promised, and reports the promised one. It
  * keeps the value with the highest (ballot, sequence). An accept under a ballot higher than the
@@ -10,9 +10,9 @@
  *
  * Invariants: a change is persisted before the answer that reports it. A promise never falls, and
  * no register's accepted ballot is above its partition's promise. A partition's checkpoint never
- * falls. An idle register at or below the checkpoint is deleted, even if its row is still on the
- * disk. The floor is at least the checkpoint's; names that are new here start above it
- * (docs/PROTOCOL.md, rule 24).
+ * falls. An idle register (mode NONE) at or below the checkpoint is deleted, even if its row is
+ * still on the disk. The partition's floor is at least the floor of its checkpoint. The tokens of
+ * names that are new here start above the partition's floor (docs/PROTOCOL.md, rule 24).
  *
  * Each register is found by its name (core/base/names.h), and has one reference to the name.
  */
@@ -85,8 +85,8 @@ uint32_t registers_count(const struct quorum *quorum);
  * none. */
 uint32_t registers_first(const struct quorum *quorum, uint32_t partition);
 uint32_t registers_next(const struct quorum *quorum, uint32_t index);
-/* As registers_next(). If that register is deleted by now, or index is NONE, returns the
- * partition's first register. */
+/* Does what registers_next() does. But if that register is deleted by now, or index is NONE,
+ * returns the partition's first register. */
 uint32_t registers_resume(const struct quorum *quorum, uint32_t partition, uint32_t index);
 const struct record *registers_at(const struct quorum *quorum, uint32_t index);
 /* The name of that register. */
@@ -101,8 +101,8 @@ void registers_set_listing(struct quorum *quorum, const struct message_name *nam
 
 /* Deletes a register here and on the disk. No round may be under way for its name. */
 void registers_delete(struct quorum *quorum, uint32_t partition, uint32_t index);
-/* As registers_delete(), but the row on the disk stays until registers_delete_rows() deletes it in
- * a later step. registers_delete_rows() leaves room for `room` other actions. */
+/* Does what registers_delete() does, but the row on the disk stays until registers_delete_rows()
+ * deletes it in a later step. registers_delete_rows() leaves room for `room` other actions. */
 void registers_delete_later(struct quorum *quorum, uint32_t partition, uint32_t index);
 void registers_delete_rows(struct quorum *quorum, uint32_t room);
 /* Returns whether deleted registers still have rows on the disk. */

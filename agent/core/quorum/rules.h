@@ -2,7 +2,7 @@
  * Rules that follow from the configuration alone: what a majority is, and how durations are
  * counted.
  *
- * A majority is more than half of all configured voters, whether they are there or not. Any two
+ * A majority is more than half of all configured voters, whether they run or not. Any two
  * majorities have a voter in common (Lamport 2001, "Paxos made simple", 2.2; docs/PROTOCOL.md, rule
  * 2). Clock rates differ by max_drift at most. So a voter counts other agents' leases longer by
  * max_drift, and a holder counts its own lease shorter by max_drift (docs/PROTOCOL.md, rule 14).

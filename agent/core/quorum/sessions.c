@@ -92,8 +92,8 @@ uint32_t sessions_marked_epoch(const struct quorum *quorum, uint32_t agent)
     return quorum->sessions->of[agent].marked;
 }
 
-/* Returns when any epoch of the agent up to `epoch` was last extended, or all sessions were last
- * taken for renewed (sessions_refresh()). */
+/* Returns the later of two times: when any epoch of the agent up to `epoch` was last extended, and
+ * when all sessions were last taken for renewed (sessions_refresh()). */
 static int64_t last_seen_ns(const struct quorum *quorum, const struct session *agent,
                             uint32_t epoch)
 {

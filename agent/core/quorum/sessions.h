@@ -1,23 +1,23 @@
 /*
  * Sessions: the leases of all agents, as a voter counts them, and how a coordinator ends one.
  *
- * The voter's side (sessions.c). A renewal extends a session only if it echoes a stamp of this
- * process that is newer than the stamp that the last extension echoed, and less than one session
- * time-to-live (ttl) old. The echo proves that the sender received an acknowledgement of this voter
- * lately. Times of renewals are not durable: a voter that started, or whose process stopped for a
- * while, assumes that every session, known or not, was just renewed (docs/PROTOCOL.md, rule 17;
- * leases after Trencseni et al. 2012, "PaxosLease"; sessions, and a new master's full lease, after
- * Chubby 2.8 and 2.9, Burrows 2006). The voter counts the ttl longer by max_drift; the holder
- * counts it shorter.
+ * The voter's side (sessions.c). Each acknowledgement has a stamp of this process, and the next
+ * renewal echoes that stamp. A renewal extends a session only if the echoed stamp is newer than
+ * that of the last extension, and less than one session time-to-live (ttl) old. The echo proves
+ * that the sender received an acknowledgement of this voter lately. Times of renewals are not
+ * durable: a voter that started, or whose process stopped for a while, assumes that every session,
+ * known or not, was just renewed (docs/PROTOCOL.md, rule 17; leases after Trencseni et al. 2012,
+ * "PaxosLease"; sessions, and a new master's full lease, after Chubby 2.8 and 2.9, Burrows 2006).
+ * The voter counts the ttl longer by max_drift; the holder counts it shorter.
  *
  * The coordinator's side (sessions_end.c). A session ends only when a majority of the voters marked
- * it. A voter marks a session only if the session has lapsed by that voter's clock. From then on no
- * majority acknowledges the session's renewals, because any majority shares a voter with the one
- * that marked the session (docs/PROTOCOL.md, rule 15).
+ * it. A voter marks a session only if the session has lapsed by that voter's clock. Once a majority
+ * has marked the session, no majority extends it any more, because any two majorities share a voter
+ * (docs/PROTOCOL.md, rule 15).
  *
  * Invariants: a mark is durable before this voter reports it, holds for every epoch up to its own,
- * and never falls. A voter never again acknowledges an epoch that it marked. The coordinator's
- * knowledge of ended sessions is not durable.
+ * and never falls. A voter never again extends an epoch that it marked. The coordinator's knowledge
+ * of ended sessions is not durable.
  */
 #ifndef QUORUM_SESSIONS_H
 #define QUORUM_SESSIONS_H
@@ -59,8 +59,8 @@ void sessions_mark(struct quorum *quorum, const struct message *message);
 bool sessions_has_lapsed(const struct quorum *quorum, uint32_t agent, uint32_t epoch);
 /* Returns the agent's highest epoch that a renewal has extended here. */
 uint32_t sessions_epoch(const struct quorum *quorum, uint32_t agent);
-/* Returns when the agent's highest epoch was last extended here, or all sessions were last taken
- * for renewed (at the start, and by sessions_refresh()). */
+/* Returns the later of two times: when the agent's highest epoch was last extended here, and when
+ * all sessions were last taken for renewed (at the start, and by sessions_refresh()). */
 int64_t sessions_seen_ns(const struct quorum *quorum, uint32_t agent);
 /* Returns the agent's highest marked epoch; 0 if none is marked. All epochs up to it are marked. */
 uint32_t sessions_marked_epoch(const struct quorum *quorum, uint32_t agent);
@@ -69,14 +69,15 @@ bool sessions_adopt_mark(struct quorum *quorum, const struct message_session *ma
 
 /* ---- Coordinator's side ---- */
 
-/* Asks for the end of a session because it blocks a request, or (superseded) because a newer
- * session of its agent lives. The caller repeats the call for as long as it wants the end. */
+/* Asks for the end of a session because it blocks a request or is used by two agents, or
+ * (superseded) because a newer session of its agent lives. The caller repeats the call for as long
+ * as it wants the end. */
 void sessions_want_end(struct quorum *quorum, uint32_t agent, uint32_t epoch, bool superseded);
 void sessions_polled(struct quorum *quorum, const struct message *message);
 void sessions_marked(struct quorum *quorum, const struct message *message);
 /* sessions_has_ended() returns whether a majority marked the session, as far as this coordinator
  * knows. sessions_ended_ns() returns when this coordinator last learned that a session of the agent
- * had ended. */
+ * had ended, or when sessions_count_anew() was last called, if that was later. */
 bool sessions_has_ended(const struct quorum *quorum, uint32_t agent, uint32_t epoch);
 int64_t sessions_ended_ns(const struct quorum *quorum, uint32_t agent);
 /* Drops the voters' earlier answers, and asks the voters again. Call it when the record of stores

@@ -4,7 +4,8 @@
  * The coordinator first polls the voters, so that a minority does not mark a session that lives. If
  * a majority answers that the session has lapsed, the coordinator asks the voters to mark it. A
  * majority of marks ends the session. The coordinator asks only if a request waits for a lock that
- * the session holds, or if a newer session of the same agent lives.
+ * the session holds, if a newer session of the same agent lives, or if two agents use the session
+ * (is_twin() in sessions.c).
  *
  * The lock-delays of the session's grants begin when the coordinator learns of the session's end. A
  * coordinator that restarted asks the voters again and gets their answers at once; then the

@@ -19,7 +19,7 @@ struct session {
     int64_t echo_counted_ns; /* the stamp that the last extending renewal echoed */
     /* The coordinator's side. */
     uint32_t ended;    /* all epochs up to this number have ended: a majority marked them */
-    int64_t ended_ns;  /* when `ended` last rose */
+    int64_t ended_ns;  /* when `ended` last rose, or sessions_count_anew() was last called */
     uint32_t target;   /* phase != NOTHING: the epoch to be marked */
     uint8_t phase;     /* enum ending */
     uint8_t mask;      /* the voters that answered yes in this phase, by bit */

@@ -90,7 +90,8 @@ bool step_has_room(const struct quorum *quorum, uint32_t actions)
     return quorum->step->actions->count + actions <= quorum->step->limit;
 }
 
-/* The part of an action to zero: everything but the shares of a value. */
+/* The part of an action to zero: everything but the shares of a value and the voters of a
+ * record. */
 #define ACTION_BASE_SIZE (offsetof(struct action_send, message) + MESSAGE_BASE_SIZE)
 _Static_assert(ACTION_BASE_SIZE >= offsetof(struct quorum_change, voters.of) &&
                    ACTION_BASE_SIZE >= offsetof(struct quorum_voters, voters.of),

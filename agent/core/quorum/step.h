@@ -1,8 +1,8 @@
 /*
  * The step: one event, and what the core does because of it. All other modules build on it.
  *
- * An event brings the time and a random number. Nothing else comes from outside, and no module
- * reads a clock. A module appends the actions that it wants to the driver's list. The order of the
+ * Everything from outside comes with the event, also the time and a random number. No module reads
+ * a clock. A module appends the actions that it wants to the driver's list. The order of the
  * actions matters: an action to persist stands before every send that depends on it
  * (docs/PROTOCOL.md, rule 3).
  *

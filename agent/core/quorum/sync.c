@@ -1,15 +1,16 @@
 /*
  * Reading what other voters have. See sync.h.
  *
- * A SYNC message (PULL in proto/SCHEMA.md) asks for the registers that come after a given one in
- * the other voter's list. The answers (SYNCED) carry one register each, at most
- * MESSAGE_SYNC_BATCH. A last answer reports that there is MORE (and where it continues), or that
- * the list is at its END. If both voters' digests are equal, SAME is the only answer. The answers
- * are numbered, so the reader notices that one is missing, and asks for the same registers again.
+ * A SYNC message (PULL in proto/SCHEMA.md) asks for the registers that come after a given register
+ * in the other voter's list. (A SYNC can also ask for the marks of sessions.) The answers (SYNCED)
+ * carry one register each, at most MESSAGE_SYNC_BATCH. A last answer reports MORE, and where the
+ * list continues, or END. If the digests and the checkpoints of both voters are equal, SAME is the
+ * only answer. The answers are numbered, so the reader notices that one is missing, and asks for
+ * the same registers again.
  *
  * Two voters also differ while a change is under way. So a partition is read only when it differs
- * several times in a row. But after this voter was away, it reads each partition of another
- * coordinator at once.
+ * several times in a row. But after this voter was away, it reads each partition that another voter
+ * coordinates at once.
  *
  * If the other voter's checkpoint is above this voter's, this voter adopts that checkpoint at the
  * end of a listing during which the checkpoint did not change. The registers that the listing lacks
@@ -34,12 +35,12 @@ enum {
     /* how many partitions are compared each time; all 256 are compared within about 10 s */
     CATCH_UP_AT_ONCE = 6,
     SUSPECT_MAX = 4,        /* a partition that differs this many times in a row is read */
-    ANSWER_SCAN_MAX = 4096, /* the most agents to search for one answer */
+    ANSWER_SCAN_MAX = 4096, /* the most agents to search for the answers to one SYNC */
     COMPARE_AGAIN_MS = 200, /* the pause after a comparison that found a difference */
     GATHER_AFTER = 3,       /* after so many differences in a row, this voter reads the other
                              * voter's registers */
-    IN_VAIN_MS = 2000,      /* a partition is prepared again if no voter to be read answers for this
-                             * long */
+    IN_VAIN_MS = 2000,      /* a partition is prepared again if no voter that must be read answers
+                             * for so long */
 };
 
 _Static_assert(MESSAGE_SYNC_BATCH + 1 < 64, "the answers to a SYNC are bits of one word");
@@ -218,9 +219,9 @@ static void restart(struct quorum *quorum, struct exchange *exchange)
     ask(quorum, exchange);
 }
 
-/* Returns a free entry for another listing; NULL if too many listings are being read already. A
- * voter that starts over has to read everything, so its limit for the listings of one voter is the
- * limit that other purposes have for the listings of all voters. */
+/* Returns a free entry for another listing; NULL if too many listings are being read already.
+ * EXCHANGES_AT_ONCE listings may be read at a time. A voter that starts over has to read
+ * everything, so it may read that many from each voter. */
 static struct exchange *free_slot(struct quorum *quorum, enum exchange_purpose purpose,
                                   uint32_t voter)
 {
@@ -638,7 +639,8 @@ void sync_answer(struct quorum *quorum, const struct message *message)
 
 /* ---- Time ---- */
 
-/* Compares the next partition with its coordinator's. */
+/* Compares this voter's registers of the next partition with those of the partition's
+ * coordinator. */
 static void probe(struct quorum *quorum)
 {
     uint32_t p = quorum->sync->catch_next;
@@ -679,7 +681,7 @@ int64_t sync_tick(struct quorum *quorum)
     } else if (quorum->sync->catch_ns <= step_now_ns(quorum)) {
         quorum->sync->catch_ns = step_now_ns(quorum) + CATCH_UP_MS * MS_NS;
         more(quorum);
-        /* SYNCs to the same voter share a packet */
+        /* several partitions each time, because SYNCs to the same voter share a packet */
         for (uint32_t i = 0; i < CATCH_UP_AT_ONCE; i++) {
             probe(quorum);
         }

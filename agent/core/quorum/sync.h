@@ -3,12 +3,11 @@
  * up, or starts over; and deletion of registers that nobody uses any more.
  *
  * Reading (sync.c). A register that is newer than this voter's own is adopted as if its ACCEPT
- * arrived late. So reading adds only what an ACCEPT would have added. A coordinator's partition is
- * complete when the coordinator and the voters that it has read since their promise make a
- * majority, all of them voters that promised: these voters have whatever was chosen under lower
- * ballots. A voter that does not coordinate a partition compares its registers with the
- * coordinator's from time to time, and reads them if they differ. (Anti-entropy: Demers et al.
- * 1987, 1.3.)
+ * arrived late. So reading adds only what an ACCEPT would have added. A coordinator reads a
+ * partition from voters that have promised its ballot. The partition is complete when these voters
+ * and the coordinator are a majority: they have whatever was chosen under lower ballots. A voter
+ * that does not coordinate a partition compares its registers with the coordinator's from time to
+ * time, and reads them if they differ. (Anti-entropy: Demers et al. 1987, 1.3.)
  *
  * Deletion (sync_deletion.c). A checkpoint of a partition deletes its idle registers, and keeps
  * only a floor: the next token of any deleted name is above the floor (docs/PROTOCOL.md, rule 24;
@@ -49,8 +48,9 @@ void sync_behind(struct quorum *quorum);
 /* Begins at once to read the listings that are due. */
 void sync_at_once(struct quorum *quorum);
 /* Begins to read a listing for a voter that starts over; reaction_listing_read() reports its end.
- * Does nothing if that partition is being read already, perhaps from another voter. Returns false
- * if too many listings of that voter are being read, or the step has no room. */
+ * Does nothing if that partition, or that voter's list of marks, is being read already. (The
+ * partition may be read from another voter.) Returns false if too many listings of that voter are
+ * being read, or the step has no room. */
 bool sync_read(struct quorum *quorum, uint32_t voter, enum message_sync_what what,
                uint32_t partition);
 /* Begins to read the marks of that voter (this one included). reaction_mark_seen() reports each

@@ -3,12 +3,12 @@
  *
  * A checkpoint is a proposal like any other. It proposes "no register" for every idle name of a
  * partition, with one order for all. The coordinator makes a checkpoint when the partition is
- * complete and has no round under way. From then on it starts new names above the floor, whether
- * the checkpoint succeeds or not. An acceptor accepts the checkpoint only if it has exactly the
- * same live registers (by their digest), and no register above the order. So a later read of a
- * majority finds each live register, and learns from the checkpoint that all other registers are
- * deleted, even if one of the voters was away. A voter that cannot accept the checkpoint says so in
- * its answer, and catches up.
+ * complete and has no round under way. From then on the coordinator starts new names above the
+ * floor, whether the checkpoint succeeds or not. An acceptor accepts the checkpoint only if its
+ * live registers are exactly the coordinator's (by their digest), and it has no register above the
+ * checkpoint's order. So a later read of a majority finds each live register, and learns from the
+ * checkpoint that all other registers are deleted, even if one of the voters was away. A voter that
+ * cannot accept the checkpoint says so in its answer, and catches up.
  *
  * An idle register at or below its partition's checkpoint is deleted, even if its row is still on
  * the disk. Rows for which a step has no room are deleted in later steps, or at the next start.
@@ -25,7 +25,7 @@
 #endif
 
 enum {
-    CHECK_MS = 250,    /* how often partitions are considered */
+    CHECK_MS = 250,    /* the time between two searches for a partition that needs a checkpoint */
     AGAIN_MS = 1000,   /* the least time between two checkpoints of a partition */
     GIVE_UP_MS = 2000, /* the age at which a checkpoint without a majority is given up */
     IDLE_MIN = 64,     /* a partition gets a checkpoint if it has more idle registers than this, */

@@ -18,15 +18,15 @@ enum exchange_purpose {
     EXCHANGE_PROBE,    /* a voter that does not coordinate the partition only checks whether it
                         * missed anything */
     EXCHANGE_REJOIN,   /* a store that starts over, or that learns, needs everything */
-    /* While the record of voters is not complete: COMPARE: a coordinator compares its registers
-     * with those on another voter's disk. GATHER: it adopts registers that differ there. MARKS: it
-     * reads the voters' marks. */
+    /* The next three are used while the record of voters is not complete. COMPARE: a coordinator
+     * compares its registers with those on another voter's disk. GATHER: it adopts registers that
+     * differ there. MARKS: it reads the voters' marks. */
     EXCHANGE_COMPARE,
     EXCHANGE_GATHER,
     EXCHANGE_MARKS,
 };
 
-/* A listing of another voter that is being read, with SYNC messages. */
+/* A listing that this voter reads from another voter, with SYNC messages. */
 struct exchange {
     uint8_t purpose; /* EXCHANGE_NONE: the entry is free */
     uint8_t voter;
@@ -38,7 +38,8 @@ struct exchange {
     bool lacking;     /* something could not be stored */
     uint8_t last;     /* the message_synced_kind of the last answer to this SYNC */
     uint64_t id;      /* this SYNC's id */
-    uint64_t ballot;  /* COMPLETE: the ballot under which the partition is prepared */
+    uint64_t ballot;  /* COMPLETE, COMPARE, GATHER: the ballot under which the partition is
+                       * prepared */
     uint64_t got;     /* the answers that arrived, by bit */
     uint32_t answers; /* how many answers this SYNC has in all; 0: not known yet */
     uint32_t after, next;
@@ -89,7 +90,8 @@ struct sync {
 
 /* Adopts another voter's checkpoint after its whole listing was read. Deletes every register here
  * that the listing lacked and that was accepted at or below the checkpoint. Returns false if the
- * step had no room for all deletions; then the partition has to be listed again. */
+ * partition has a round under way, or the step had no room for all deletions. Then the partition
+ * has to be listed again. */
 bool sync_adopt_checkpoint(struct quorum *quorum, uint32_t partition,
                            const struct message_checkpoint *checkpoint, uint32_t listing);
 

@@ -19,15 +19,16 @@
 
 enum {
     GAP_MS = 5, /* the least time between two heartbeats */
-    /* a heartbeat whose number differs from the last one's by more is from another process */
+    /* a heartbeat whose number differs from the last one's by more than this is from another
+     * process */
     JUMP_MAX = 1 << 20,
-    LATE_MS = 20, /* a step later than this means that this process did not run */
+    LATE_MS = 20, /* a step that comes later than this means that this process did not run */
     /* after a late step, this voter reads messages for this long before it suspects others */
     EXCUSED_MS = 20,
     SLEPT_MS = QUORUM_TAKEOVER_MS - QUORUM_HEARTBEAT_MS,
     SETTLE_MIN_MS = 1000, /* how long a voter has to be able to coordinate before it gets its
                             * partitions back */
-    /* SETTLE_MIN_MS grows up to this for a voter that falls silent again and again */
+    /* the longest such time, for a voter that falls silent again and again */
     SETTLE_MAX_MS = 32000,
     /* voters_missing() counts a voter after this silence. It is longer than the shortest suspicion
      * timeout, because the display should not change with each late heartbeat. It is shorter than a

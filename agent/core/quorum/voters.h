@@ -103,8 +103,8 @@ bool voters_resigned(const struct quorum *quorum);
 /* Returns until when this voter coordinates nothing because one of its rounds got stuck. */
 int64_t voters_idle_until_ns(const struct quorum *quorum);
 /* voters_note_passed() notes that a request is passed on to that voter now. voters_echo_is_due()
- * returns whether that voter's heartbeats arrive, and it has yet to echo a heartbeat sent after the
- * last such request. Until that echo the request may be under way. */
+ * returns whether that voter's heartbeats arrive, and the voter has yet to echo a heartbeat that
+ * was sent after the last such request. Until that echo the request may be under way. */
 void voters_note_passed(struct quorum *quorum, uint32_t voter);
 bool voters_echo_is_due(const struct quorum *quorum, uint32_t voter);
 

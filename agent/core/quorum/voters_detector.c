@@ -17,13 +17,14 @@
  *                         silence
  *   of its own rounds     how long a majority took to answer, also if the round was given up
  *
- * The timeout is made from the second-longest measurement. An event that happens once (a process is
- * stopped and continued, a cable is moved) does not predict the next one.
+ * The timeout is made from the second-longest measurement of other voters. An event that happens
+ * once (a process is stopped and continued, a cable is moved) does not predict the next one.
+ * Measurements of rounds set only the age at which a round counts as stuck.
  *
- * Only measurements of the fastest voters that form a majority with this voter are used. So a
- * minority that is slow or away does not change the timeout, and is replaced as fast as ever. A
- * measurement is forgotten after one to two windows. A voter whose link breaks is suspected at
- * once, without a timeout.
+ * For the timeout, only measurements of the fastest voters that form a majority with this voter are
+ * used. So a minority that is slow or away does not change the timeout, and is replaced as fast as
+ * ever. A measurement is forgotten after one to two windows. A voter whose link breaks is suspected
+ * at once, without a timeout.
  */
 #include "proto/check.h"
 #include "voters_private.h"
@@ -152,7 +153,8 @@ int64_t voters_timeout_ns(const struct quorum *quorum)
 int64_t voters_trip_ns(const struct quorum *quorum, uint32_t voter)
 {
     /* A measurement is about a way there and back plus one pause between heartbeats, or two pauses
-     * if a heartbeat was lost. The result is half of a measurement without two pauses. */
+     * if a heartbeat was lost. The result is half of what is left of a measurement without two
+     * pauses. */
     return usual_ns(&quorum->voters->others[voter].lag) / 2 - QUORUM_HEARTBEAT_MS * MS_NS;
 }
 

@@ -1,16 +1,16 @@
 /*
- * Shared by voters.c and voters_detector.c. These two files call each other, because each judges by
- * what the other knows. Heartbeats feed the suspicion timeout, and voters.c suspects a voter by
- * that timeout. The detector in turn leaves out voters that voters.c suspects. And when the
- * detector finds that a round of this voter is stuck, this voter coordinates nothing for a while,
- * which a heartbeat has to report at once.
+ * Shared by voters.c and voters_detector.c. These two files call each other. The detector computes
+ * the suspicion timeout from heartbeats, and voters.c suspects a voter by that timeout. The
+ * detector in turn leaves out voters that voters.c suspects. And when the detector finds that a
+ * round of this voter is stuck, this voter coordinates nothing for a while, which a heartbeat has
+ * to report at once.
  */
 #ifndef QUORUM_VOTERS_PRIVATE_H
 #define QUORUM_VOTERS_PRIVATE_H
 
 #include "voters.h"
 
-enum { HEARTBEATS_KEPT = 1024 }; /* sent_ns has this many of the newest heartbeats */
+enum { HEARTBEATS_KEPT = 1024 }; /* sent_ns has the times of this many of the newest heartbeats */
 
 /* The longest and the second-longest delay of the present window of measurements [0], and of the
  * window before [1]. */
@@ -44,7 +44,7 @@ struct other_voter {
     bool joined;     /* a change of the voters added it, and it has not coordinated yet */
     bool votes;
     bool majority;
-    bool had_majority; /* a heartbeat of its process has reported a majority */
+    bool had_majority; /* a heartbeat of the other voter's process has reported a majority */
     struct lag lag;
 };
 
@@ -71,8 +71,8 @@ struct voters {
 
 void voters_detector_start(struct quorum *quorum);
 void voters_detector_tick(struct quorum *quorum);
-/* Notes that the voter echoed a newer heartbeat of this voter. age_ns is the age of the heartbeat
- * that it had echoed before. */
+/* Call it for each heartbeat of the voter. If the voter echoes a newer heartbeat of this voter,
+ * age_ns is the age of the heartbeat that it had echoed before; otherwise 0. */
 void voters_detector_echoed(struct quorum *quorum, uint32_t voter, int64_t age_ns);
 
 #endif

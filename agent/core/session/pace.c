@@ -3,7 +3,7 @@
 
 static const int64_t second_ns = 1000000000;
 static const int64_t minute_ns = 60000000000;
-/* the least time between the two readings that measure() uses as bases */
+/* the least time between the two readings in `bases` */
 static const int64_t base_ns = 30000000000;
 static const int64_t watch_ns = 10000000000;
 static const int64_t rate_max_ppm = 10000000;

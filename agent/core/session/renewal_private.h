@@ -54,7 +54,7 @@ struct renewal {
     uint64_t last_id;
     struct renewal_sent sent[RENEWAL_REMEMBERED];
     struct renewal_voter voters[MESSAGE_VOTERS_MAX];
-    /* the round trips of all acknowledgements that arrived, for people */
+    /* the round trips of all acknowledgements that arrived, for display */
     struct histogram round_trip;
 };
 

@@ -55,7 +55,7 @@ struct http_server {
     struct http_connection *last;
     uint32_t count;
     uint32_t handles;  /* poll handles that libuv has not closed yet */
-    int64_t second_ns; /* when the second began in which `accepted` counts connections */
+    int64_t second_ns; /* the start of the second whose connections `accepted` counts */
     uint32_t accepted;
     int64_t resume_ns; /* when to accept again after a pause; 0: there is no pause */
     bool shut;

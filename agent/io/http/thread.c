@@ -14,7 +14,7 @@
 
 enum {
     END_MS = 1000
-}; /* how long http_thread_close() waits for the thread; the wait is bounded, because a client can
+}; /* how long http_thread_shut() waits for the thread; the wait is bounded, because a client can
     * delay a call of the thread for as long as it likes */
 
 enum phase { NOTHING, ASKED, ANSWERED };
@@ -165,7 +165,7 @@ static void on_asked_gone(uv_handle_t *asked)
     free(asked->data);
 }
 
-/* Undoes the opening after the thread could not be started. */
+/* Undoes what http_thread_open() has done, after an error. */
 static void end_here(struct http_thread *self, bool filled)
 {
     if (filled) {

@@ -36,7 +36,7 @@ enum {
     LOOK_MS = 20, /* the pause between two looks at a child that may be stuck */
     NOBODY = REMOVER_SPACES,
     OBJECT_PATH_MAX = REMOVER_PATH_MAX + 16,
-    /* how often a call is tried while the system has no process or descriptor left */
+    /* the most tries of a call while the system has no process or descriptor left */
     TRIES_MAX = 100,
     PAUSE_MS = 50, /* the pause between two tries */
 };
@@ -94,8 +94,8 @@ static void on_sigbus(int number)
     }
 }
 
-/* Tells the processes that map the region that it is abandoned. Only the header is used, because
- * the other parts may be missing. */
+/* Marks the region as abandoned, and wakes the processes that wait in it. Only the header is used,
+ * because the other parts may be missing. */
 static void mark_abandoned(int fd)
 {
     struct hfi_header *header = mmap(NULL, HFI_HEADER_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
@@ -111,8 +111,9 @@ static void mark_abandoned(int fd)
     }
 }
 
-/* Returns whether the region has the layout that this agent knows. Nothing is written into a region
- * of another layout: its processes learn of the end of their session by their own timers. */
+/* Returns whether the region has the layout that this agent knows. A region of another layout is
+ * not marked, unless it is to be emptied: its processes learn of the end of their session by their
+ * own timers. */
 static bool is_known(int fd)
 {
     struct {
@@ -134,7 +135,7 @@ static void empty(int fd, uint64_t size)
                      (off_t)(size - HFI_HEADER_SIZE));
 }
 
-/* Tells the processes that map the object that it is abandoned. Empties the object if the order
+/* Marks the object as abandoned, for the processes that map it. Empties the object if the order
  * says so. */
 static void leave_object(const struct remover_order *order, int fd)
 {
@@ -319,7 +320,8 @@ static void on_end(pid_t pid)
 /* answer: the socket or the folder that came with the order; -1: none did. */
 __attribute__((noreturn)) static void be_child(const struct remover_order *order, int answer)
 {
-    close(BESIDE_FD); /* otherwise the agent would not notice the end of the process */
+    close(BESIDE_FD); /* Only the remover itself may have this socket open: the agent notices the
+                       * remover's end because the socket closes. */
     if (order->kind == OPENED) {
         open_folder(order, answer);
     } else if (order->kind == REACHED) {
@@ -398,8 +400,8 @@ static bool send_counts(void)
     return true;
 }
 
-/* Ends the process after the agent has ended. It does not wait for its children; the next agent
- * finds what they leave. */
+/* Ends the process after the agent has ended. The process does not wait for its children; the next
+ * agent finds what they leave. */
 __attribute__((noreturn)) static void end(void)
 {
     (void)!start_children();
@@ -412,8 +414,8 @@ static bool is_sound(const struct remover_order *order)
            (order->kind >= LEFT ? order->space == NOBODY : order->space < REMOVER_SPACES);
 }
 
-/* Opens a folder or touches pages in a child. An agent that starts sends this order first, and
- * waits for the answer. */
+/* Opens a folder or touches pages in a child. An agent that starts sends such an order, and waits
+ * for the answer. */
 static void open_in_child(const struct remover_order *order, int answer)
 {
     for (unsigned i = 0; i < TRIES_MAX; i++) {

@@ -57,8 +57,8 @@ void socket_is_not_silent(struct connection *connection)
 
 /*
  * Makes room for a new connection if all SOCKET_GREETING_MAX slots are taken. (One user cannot take
- * them all, but many users together can.) It closes the oldest connection that has sent no HELLO.
- * An honest client sends HELLO at once, so it is not the oldest.
+ * them all, but many users together can.) For that, closes the oldest connection that has sent no
+ * HELLO. An honest client sends HELLO at once, so its connection is not the oldest.
  */
 static bool make_room(struct socket_server *server)
 {

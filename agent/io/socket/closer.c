@@ -116,7 +116,8 @@ static void empty(int socket)
 
 __attribute__((noreturn)) static void be_child(uid_t uid)
 {
-    close(BESIDE_FD); /* otherwise the agent would not notice the end of the process */
+    close(BESIDE_FD); /* Only the closer itself may have this socket open: the agent notices the
+                       * closer's end because the socket closes. */
     if (own.kept >= 0) {
         close(own.kept);
     }
@@ -191,7 +192,7 @@ static struct closer_notice find_most(void)
     return most;
 }
 
-/* Tells the agent when too many sockets begin to wait, and when they no longer do. Returns false if
+/* Notifies the agent when too many sockets wait, and when no longer too many wait. Returns false if
  * the caller must try again after a pause, because no event will come. */
 static bool note_room(void)
 {

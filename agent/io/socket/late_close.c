@@ -30,10 +30,10 @@ static struct {
     struct late_fd items[WAITING_MAX];
 } own = {.mutex = PTHREAD_MUTEX_INITIALIZER, .given = PTHREAD_COND_INITIALIZER};
 
-/* Waits until the kernel has called all epoll entries of the pidfd. A poll with a timeout waits for
- * the lock of the pidfd's queue, as a removal of the epoll entry would. But the poll does not hold
- * the mutex of the epoll set, so the set delivers events meanwhile. (A poll without a timeout takes
- * no lock.) */
+/* Waits until the kernel has called the callbacks of all epoll entries of the pidfd. A poll with a
+ * timeout waits for the lock of the pidfd's queue, as a removal of the epoll entry would. But the
+ * poll does not hold the mutex of the epoll set, so the set delivers events meanwhile. (A poll
+ * without a timeout takes no lock.) */
 static void await_queue(int pidfd)
 {
     struct pollfd pollfd = {.fd = pidfd, .events = POLLIN};

@@ -1,7 +1,7 @@
 /*
- * What the files of the Unix socket share: socket.c carries packets, accept.c accepts connections,
- * costly.c handles connections whose packets cost much, unread.c those with unread descriptors. See
- * io/socket.h.
+ * The declarations that the files of the Unix socket share: socket.c carries packets, accept.c
+ * accepts connections, costly.c handles connections whose packets cost much, unread.c those with
+ * unread descriptors. See io/socket.h.
  */
 #ifndef IO_SOCKET_PRIVATE_H
 #define IO_SOCKET_PRIVATE_H
@@ -51,8 +51,8 @@ struct connection {
     bool costly;       /* nothing is received or sent on it any more, and the loop does not close
                         * it */
     bool aside;        /* it is closed and costly, and waits for its peer to go */
-    bool aside_silent; /* it is aside and had sent no HELLO, so it is still one of the connections
-                        * in greeting_count */
+    bool aside_silent; /* it is aside and had sent no HELLO, so `greeting` of its user's share still
+                        * counts it */
     bool behind;       /* it is closed, but descriptors that were sent on it are unread */
     uint32_t unread;   /* descriptors sent since the peer was last known to have received all
                         * descriptors */

@@ -734,8 +734,8 @@ void socket_shut(struct socket_server *server)
     uv_poll_stop(&server->poll);
     uv_close((uv_handle_t *)&server->poll, on_listener_gone);
     if (server->spare >= 0) {
-        close(server->spare); /* before the listener, so that its close is not the last close of the
-                               * listening socket */
+        close(server->spare); /* The spare is closed before the listener, so that this close is not
+                               * the last close of the listening socket. */
     }
     while (server->connections != NULL) { /* each iteration removes a connection from the list */
         struct connection *connection = server->connections;

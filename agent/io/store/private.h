@@ -1,5 +1,6 @@
 /*
- * What the files of the store share: the connection, its statements, and how failures are reported.
+ * The declarations that the files of the store share: the connection, its statements, and the
+ * reports of failures.
  *
  *   store.c    opening, meta, batches
  *   rows.c     the rows: reading them back, putting and deleting them

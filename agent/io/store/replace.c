@@ -32,7 +32,7 @@ static bool say(char *error, const char *path, const char *what)
 }
 
 /* Reads from the old database which epoch, id and record of voters the new one needs. Then closes
- * the old database, which merges its log into it. */
+ * the old database; SQLite merges the log into the database when it closes it. */
 static bool read_old(const char *path, struct store_identity *identity, char *error)
 {
     bool damaged = false;

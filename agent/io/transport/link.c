@@ -272,8 +272,8 @@ static void answer_greeting(struct transport_link *link)
     }
 }
 
-/* Handles the listener's answer. Its version is the one in use, unless this dialler does not know
- * that version: then the two ends share none. */
+/* Handles the listener's answer. The answer's version is the version in use, unless this dialler
+ * does not know it: then the two ends share none. */
 static void take_answer(struct transport_link *link)
 {
     bool newer = link->newest >= TRANSPORT_VERSION_SECOND;
@@ -418,8 +418,8 @@ void transport_link_ready(struct transport_link *link, uint32_t events, bool onc
 }
 
 /* Finds the link's descriptor, sets its options, and adds it to the epoll set. The search goes
- * through all descriptors of the process. So it is made only after the greeting: a stranger could
- * otherwise cause it at no cost. */
+ * through all descriptors of the process. So the end that was dialled searches only after the
+ * greeting: otherwise a stranger could cause searches at no cost. */
 static void watch(struct transport_link *link)
 {
     struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP, .data = {.ptr = link}};

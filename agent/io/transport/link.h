@@ -7,9 +7,10 @@
  *
  * Without TLS only the loop's thread handles a packet. The loop waits on the connection's own
  * descriptor. Then it calls NNG to receive into a buffer, and NNG does so at once, because the
- * bytes have arrived. NNG does not give the descriptor away, so the transport searches for it by
- * the connection's two addresses, once the dialler has greeted. Before that, and with TLS, NNG
- * always has a receive under way, and the end of each receive is queued (op.h).
+ * bytes have arrived. NNG does not give the descriptor away, so the transport searches for the
+ * descriptor by the connection's two addresses. The dialler searches at once, the other end when
+ * the dialler has greeted. Before that, and with TLS, NNG always has a receive under way, and the
+ * end of each receive is queued (op.h).
  *
  * A send is tried on the loop's thread. Bytes that the kernel does not take at once are copied, and
  * NNG sends them (op.h). Later packets are collected behind them, within a bound, and are then sent

@@ -1,5 +1,5 @@
 /*
- * What NNG's interface does not offer: see nng.h.
+ * Functions that NNG's interface does not offer: see nng.h.
  *
  * All of NNG's workers but one are kept in park(), a callback that waits. NNG does not report how
  * many workers it has, so they are parked one by one. A worker in park() makes NNG call park() on

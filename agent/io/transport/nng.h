@@ -1,15 +1,15 @@
 /*
- * What the transport needs from NNG, although NNG has no interface for it. Private to the
- * transport.
+ * Functions that the transport needs from NNG, although NNG has no interface for them. Private to
+ * the transport.
  *
  * 1. The descriptor of a connection. With it the loop itself waits for packets, and a packet costs
  *    no change of threads: 16 to 21 us less (docs/DECISIONS.md). NNG does not give the descriptor
  *    away, so the transport searches for it: it is the only socket of this process with the
  *    connection's two addresses. The search costs one getsockname() for each open descriptor, once
- *    per connection, when the other end has greeted. If it finds nothing, the transport uses NNG's
- *    own way: a receive is always under way, and NNG's worker wakes the loop. Packets are slower
- *    then. The kernel's bounds on waiting (transport_bound_waiting()) are missing, too, so only
- *    heartbeats notice a link that was cut.
+ *    per connection (at the dialled end after the greeting). If it finds nothing, the transport
+ *    uses NNG's own way: a receive is always under way, and NNG's worker wakes the loop. Packets
+ *    are slower then. The kernel's bounds on waiting (transport_bound_waiting()) are missing, too,
+ *    so only heartbeats notice a link that was cut.
  * 2. One worker. NNG starts two workers for each processor, and hands each step of a packet (its
  *    length has arrived, its bytes have arrived, the receiver has to be called) to a worker that
  *    sleeps. A packet then wakes four threads one after the other, which all want the same lock. A

@@ -684,8 +684,8 @@ struct message {
     struct message_agent from;
     uint64_t store_id[2]; /* the id of the sender's store */
     uint64_t commit;      /* the sender's last commit known to be durable */
-    /* The record of voters that the sender uses: its number, and message_voters_digest(). 0 and 0:
-     * the packet has an older version than 5, so its sender uses a record of number 1. */
+    /* The sender's record of voters: its number, and message_voters_digest(). 0 and 0: the packet
+     * has an older version than 5, so its sender has a record of number 1. */
     uint32_t number;
     uint64_t digest;
     /* If `to` is not empty, the receiver passes the message on to this agent, with relayed set, so

@@ -5,7 +5,7 @@
  * The record of voters has a number, 1, 2, 3 and so on. The cell's first record is made from the
  * configuration. Each later one is decided by the voters of the one before it and by its own
  * (docs/PROTOCOL.md, "Changing the voters"), and has one voter more, one voter less, or another
- * address. Each message has the number and the digest of the record that its sender uses.
+ * address. Each message names its sender's record by number and digest.
  */
 #ifndef PROTO_VOTERS_H
 #define PROTO_VOTERS_H

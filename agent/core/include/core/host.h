@@ -131,7 +131,8 @@ struct host_event {
     enum host_event_kind kind;
     int64_t now_ns;
     uint64_t random;
-    uint32_t client; /* FRAME .. DRAINED: the client's first holder id, as in WELCOMED */
+    uint32_t client; /* HOST_FRAME to HOST_DRAINED: the client's first holder id, which the action
+                      * HOST_WELCOMED gave the driver (identity.holder) */
     union {
         struct {
             const struct host_peer *peer;
@@ -154,7 +155,8 @@ struct host_event {
             uint32_t answering;
             uint32_t refused; /* bit by voter: it refuses this agent, see message_refused */
         } voters;             /* VOTERS */
-        /* RECORD; borrowed until the next RECORD, because the addresses are not copied */
+        /* HOST_RECORD. The caller keeps this record unchanged until the next HOST_RECORD: the host
+         * core copies the voters' names, but keeps pointers to their addresses */
         const struct message_voters *record;
     } as;
 };
@@ -182,7 +184,8 @@ enum { HOST_FD_NONE = 0, HOST_FD_REGION };
 struct host_send {
     uint32_t to;            /* a voter's index, or HOST_TO_AGENT */
     uint8_t relay;          /* the voter that passes the message on, or HOST_NO_RELAY */
-    struct message message; /* its header is empty, but with HOST_TO_AGENT it has `to` */
+    struct message message; /* the driver fills in its header; with HOST_TO_AGENT, `to` is
+                             * set already */
 };
 
 struct host_action {
@@ -413,9 +416,10 @@ enum host_loss {
 struct host_counts {
     uint64_t opens;         /* OPENs of clients, including OPENs repeated after a restart */
     uint64_t opens_refused; /* OPENs that were answered with an error */
-    uint64_t grants;        /* grants of the quorum that were put in force */
+    uint64_t grants;        /* grants of the quorum that this host accepted */
     uint64_t recalls;       /* recalls of grants that this host had, each counted once */
-    uint64_t handoffs;      /* grants given back because another host waits for the lock */
+    uint64_t handoffs;      /* grants given back because another host waits for the lock or tries
+                             * it */
     uint64_t give_backs;    /* grants given back for any reason, acknowledged by the quorum */
     uint64_t ranges;        /* ranges of tokens that were leased to this host */
     uint64_t looks;         /* looks at all lock words, one at each renewal; see hold_age below */
@@ -445,7 +449,7 @@ struct host_survey {
     uint64_t waiters;
     uint64_t closed; /* locks whose lock-delay is not over */
     uint64_t slots, slots_used;
-    uint64_t seats, seats_used; /* seats in use; a block that belongs to a lock counts as a whole */
+    uint64_t seats, seats_used; /* all seats of a block that belongs to a lock count as used */
     int64_t oldest_hold_ns;     /* 0: there is no hold */
     int64_t oldest_wait_ns;
 };

@@ -10,8 +10,9 @@
  * three rules:
  *
  *   1. It makes the rows to persist durable, in order, each batch in one transaction.
- *   2. It sends a message that quorum_waits_for_disk() only when every row that was to be persisted
- *      before the message is durable. It may send any other message at once.
+ *   2. If quorum_waits_for_disk() is true for a message, it sends the message only when every row
+ *      that was to be persisted before the message is durable. It may send any other message at
+ *      once.
  *   3. It gives a message that is addressed to this agent itself to a later step (or to the host
  *      core, if message_is_for_host()), under the same rule: this voter's own vote is counted only
  *      when it is durable, like any other vote. Such messages are neither lost nor reordered. All
@@ -196,8 +197,8 @@ static inline bool quorum_waits_for_disk(enum message_kind kind)
 uint32_t quorum_preferred(const struct message_agent *voters, uint32_t voter_count,
                           uint32_t partition);
 
-/* Returns whether every partition that this voter coordinates is prepared and complete, so that a
- * name without a register here needs no read. */
+/* Returns whether a majority echoes this voter's heartbeats, and every partition that this voter
+ * coordinates is prepared and complete, so that a name without a register here needs no read. */
 bool quorum_ready(const struct quorum *quorum);
 
 /* For a voter that resigned (RESIGN). quorum_handed_over() returns whether other voters have

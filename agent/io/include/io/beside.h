@@ -2,10 +2,10 @@
  * A helper process of the agent, for system calls that may block for ever. io/closer.h and
  * io/remover.h use one each.
  *
- * The agent forks it before it has threads and before it opens anything. The process has /dev/null,
- * one end of a socket pair and a filter of system calls. Children of the process make the calls. So
- * neither an agent that ends nor the next agent waits for such a call. The process exits when the
- * agent has closed its half of the pair, or has itself exited.
+ * The agent forks the helper process before the agent has threads and before it opens anything. The
+ * process has /dev/null, one end of a socket pair and a filter of system calls. Children of the
+ * process make the calls. So neither an agent that ends nor the next agent waits for such a call.
+ * The process exits when the agent has closed its half of the pair, or has itself exited.
  */
 #ifndef IO_BESIDE_H
 #define IO_BESIDE_H
@@ -55,9 +55,9 @@ void beside_reap(void (*ended)(pid_t pid));
 
 /*
  * Waits until the agent has sent a message, a child has ended or, if `again` is true, a second is
- * over. takes: whether the caller has room for another message. If `takes` is false, the call waits
- * for no message, only for the agent's end. Returns true if BESIDE_FD is readable or the agent has
- * ended.
+ * over. takes: whether the caller has room for another message. If `takes` is false, the call does
+ * not wait for a message, but still for the agent's end. Returns true if BESIDE_FD is readable or
+ * the agent has ended.
  */
 bool beside_wait(bool takes, bool again) __attribute__((warn_unused_result));
 

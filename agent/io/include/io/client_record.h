@@ -44,8 +44,8 @@ struct client_record {
     uint32_t holder_count;
 };
 
-/* Makes a record of that client without holders, in place of any file of that name.
- * client_record_add() adds each holder. */
+/* Makes a record of that client, in place of any file of that name. The record has one holder id,
+ * the client's number. client_record_add() adds each further holder id. */
 bool client_record_create(int directory, const struct client_record *record)
     __attribute__((warn_unused_result));
 

@@ -31,7 +31,8 @@
 enum {
     CLOSER_PER_USER = 4,   /* the most children of one user at a time */
     CLOSER_CHILDREN = 64,  /* the most children at a time, for all users together */
-    CLOSER_SOCKETS = 4096, /* the most sockets that wait; at most half of RLIMIT_NOFILE */
+    CLOSER_SOCKETS = 4096, /* when so many sockets wait, or half of RLIMIT_NOFILE if that is less,
+                            * the process reports that it is full */
 };
 
 struct closer;

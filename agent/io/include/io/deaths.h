@@ -3,11 +3,12 @@
  * ended.
  *
  * Any user of the host can have a million epoll entries on pidfds of a process. When that process
- * ends, the kernel calls them all with the lock of the pidfd's queue held (0.1 to 0.6 s). Adding a
- * pidfd to an epoll set, or removing it, waits for that lock. So the loop does neither: this thread
- * adds the pidfds and waits for events. It never removes an entry, because an epoll set delivers no
- * event while it removes an entry. A pidfd leaves the set when it is closed. The thread of
- * io/late_close.h closes it, and first waits until the kernel has called all entries.
+ * ends, the kernel calls the callback of each entry with the lock of the pidfd's queue held (0.1 to
+ * 0.6 s in all). Adding a pidfd to an epoll set, or removing it, waits for that lock. So the loop
+ * does neither: this thread adds the pidfds and waits for events. It never removes an entry,
+ * because an epoll set delivers no event while it removes an entry. A pidfd leaves the set when it
+ * is closed. The thread of io/late_close.h closes it, and first waits until the kernel has called
+ * all callbacks.
  *
  * An agent has at most one such thread. Only the loop's thread may call these functions.
  */

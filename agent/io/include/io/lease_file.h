@@ -68,16 +68,17 @@ struct lease_record {
     int64_t deadline_ns; /* a time of CLOCK_BOOTTIME */
 };
 
-/* Opens the file, or makes it (0600). Reads the record that was written when the session began
- * (older releases wrote every promise into the file). On failure returns false with errno. */
+/* Opens the file, or makes it (0600). Reads the record that was written when the session began, or
+ * at an orderly end (older releases wrote every deadline into the file). On failure returns false
+ * with errno. */
 bool lease_file_open(struct lease_file *file, int directory, struct lease_record *found)
     __attribute__((warn_unused_result));
 
 /*
  * Opens or makes the page of that name in folder, with at least the given room. If the page has a
- * promise of the same epoch and boot as *found, which lease_file_open() read, *found receives the
- * page's deadline. On failure returns false with errno. EPERM: the page belongs to another user, or
- * other users may use it.
+ * deadline of the same epoch and boot as *found, which lease_file_open() read, and not an earlier
+ * one, *found receives the page's deadline. On failure returns false with errno. EPERM: the page
+ * belongs to another user, or other users may use it.
  */
 bool lease_file_share(struct lease_file *file, int folder, const char *name,
                       const struct lease_file_room *room, struct lease_record *found)

@@ -25,8 +25,8 @@
  * would without the handler. A signal handler has no argument, so the list of mappings is a global
  * of region.c.
  *
- * Only one thread may call these functions, except region_file_make(). An error is one line of
- * text: what was found, where, and what was expected.
+ * Only one thread may call these functions, except region_file_make() and region_try(). An error is
+ * one line of text: what was found, where, and what was expected.
  */
 #ifndef IO_REGION_H
 #define IO_REGION_H

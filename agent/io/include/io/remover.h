@@ -66,7 +66,8 @@ int remover_open_folder(struct remover *remover, const char *path, int lock, int
  * Lets a child map that object and touch each page of it, and waits for the child. The caller does
  * not touch the pages itself, because a client can block every process that touches them for as
  * long as it likes. Returns false if the child is stuck (io/stuck.h); the child is then left alone.
- * Returns true if all pages were touched, or the object is missing or too small.
+ * Otherwise returns true: all pages were touched, the object is missing or too small, or no child
+ * could be started.
  */
 bool remover_reaches(struct remover *remover, const char *path, uint64_t size)
     __attribute__((warn_unused_result));

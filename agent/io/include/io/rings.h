@@ -17,7 +17,8 @@
  * RINGS_NOTHING_PERCENT. The rings of a user may cost more only in bursts of some milliseconds. An
  * honest client also sends rings without a cause, when the look for its previous ring has already
  * found the change. So for each ring with a cause, one ring without a cause is charged like a ring
- * with a cause. A user whose rings cost less than half of a processor never waits.
+ * with a cause. A user whose rings cost less than half of a processor waits only if it sends too
+ * many rings without a cause.
  */
 #ifndef IO_RINGS_H
 #define IO_RINGS_H
@@ -76,7 +77,8 @@ uint64_t rings_resume(struct rings *rings, int64_t now_ns);
 int64_t rings_answered(struct rings *rings, int64_t now_ns, int64_t took_ns, uint64_t causes,
                        uint32_t turn);
 
-/* Returns whether the user has a debt or waiting rings, so that its account must be kept. */
+/* Returns whether rings of the user wait, or a pause of the user is not over, so that the user's
+ * account must be kept. */
 bool rings_owe(const struct rings *rings, int64_t now_ns);
 
 /* rings_log_is_due() returns whether it is time to log that the user's rings were delayed.

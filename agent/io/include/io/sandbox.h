@@ -26,8 +26,8 @@ const char *sandbox_drop(void) __attribute__((warn_unused_result));
  * changing the user. Making a process and signalling another process fail with EPERM.
  *
  * Any other call that the filter does not list fails with ENOSYS, as on an older kernel, so that a
- * newer libc falls back to the older call. So do sockets of other families than Unix and IP, and
- * unusual ioctls.
+ * newer libc falls back to the older call. So do sockets of other families than Unix, IP and
+ * netlink, and unusual ioctls.
  *
  * Returns NULL, or why there is no filter (a static text): the kernel has none, or the program is
  * built with sanitizers, which need more calls.

@@ -50,7 +50,8 @@ enum {
     SOCKET_TURN_MS = 10,          /* how long a turn of the loop serves the packets of one user */
     SOCKET_TURN_ALL_MS = 50,      /* how long a turn serves the packets of all users */
     SOCKET_ACCEPTS_PER_TURN = 64, /* connections that a turn accepts and keeps */
-    SOCKET_ACCEPTS_MS = 10,       /* how long a turn goes on refusing further connections */
+    SOCKET_ACCEPTS_MS = 10,       /* how long a turn accepts connections, whether it keeps or
+                                   * refuses them */
     SOCKET_OUTPUT_MAX = 64 * 1024,
     /* How many descriptors may be in transit on one connection. A small number keeps the
      * descriptors in transit on all connections below RLIMIT_NOFILE (unread.c). It is enough,
@@ -87,7 +88,7 @@ struct socket_handler {
     /* Called when the connection was closed: by the peer (why is NULL), or by this part for the
      * reason `why`. socket_close() does not call this. */
     void (*closed)(void *arg, struct connection *connection, const char *why);
-    /* Called when the connection takes packets again, after unasked packets of it were dropped. */
+    /* Called when the connection takes packets again, after unasked packets for it were dropped. */
     void (*drained)(void *arg, struct connection *connection);
     /* Called when the agent did not accept a connection, or closed it before HELLO. `why` is the
      * agent's own reason. peer: NULL if it is not known. */
@@ -115,8 +116,8 @@ struct socket_config {
                                    * is needed */
     struct socket_shares *shares; /* the users' shares of a turn; borrowed */
     struct socket_handler handler;
-    /* The last packet for a client that is refused. It is sent if that is possible before the
-     * connection ends. */
+    /* The packet for a client that is refused. It is sent if that is possible before the connection
+     * ends. */
     unsigned char refusal[SOCKET_REFUSAL_MAX];
     size_t refusal_size;
     /* Writes the packet that follows the refusal, and returns its size. why: EMFILE or ENFILE,

@@ -13,9 +13,9 @@
 
 #include "proto/message.h"
 
-/* Returns whether a message from a stranger has only values that a core can handle. The cores check
- * the message of every event with it. The driver may call it too, to log the sender of an invalid
- * message. */
+/* Returns whether a message from a stranger has only values that a core can handle. The cores call
+ * this function for the message of every event. The driver may call it too, to log the sender of an
+ * invalid message. */
 bool message_valid(const struct message *message) __attribute__((warn_unused_result));
 
 /* Sets the name of a lock or an agent in a message. Fails (HF_CHECK) if length is 0 or above its

@@ -4,7 +4,7 @@
  *
  * The quorum core attaches its registers to names, the host core its locks. A name is removed when
  * neither core refers to it any more. Entries lie in one arena, each as long as its name needs: a
- * name of 32 bytes costs 52 bytes, and about 4 for its bucket. An id is the entry's position. So it
+ * name of 32 bytes costs 48 bytes, and about 4 for its bucket. An id is the entry's position. So it
  * never changes while the name lives, and may belong to another name later.
  *
  * The table of buckets grows by one bucket for each name (linear hashing, Litwin 1980). So no

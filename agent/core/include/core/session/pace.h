@@ -67,7 +67,8 @@ struct pace_watch {
 
 enum pace_news { PACE_NOTHING_NEW, PACE_DIFFERS, PACE_WELL_AGAIN };
 
-/* Adds a reading. A reading that contradicts the earlier readings is ignored. */
+/* Adds a reading. Ignores a reading that is impossible in itself. A reading by which the voter's
+ * clock ran backwards does not change the rate. */
 void pace_add(struct pace *pace, uint64_t incarnation, const struct pace_reading *reading);
 
 /* Returns how long the round trips took: from the sending of a renewal to its acknowledgement. */

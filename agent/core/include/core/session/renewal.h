@@ -40,7 +40,8 @@ enum renewal_state {
     RENEWAL_SAFE = 0, /* the lease is valid until renewal_deadline_ns() */
     /* the lease is not valid now, but may become valid again (or for the first time) later */
     RENEWAL_JEOPARDY,
-    RENEWAL_LOST, /* the session is over: a majority marked it, or the grace period has passed */
+    RENEWAL_LOST, /* the session is over, for example because a majority marked it, or because the
+                   * grace period has passed */
 };
 
 struct renewal_config {
@@ -79,8 +80,9 @@ struct renewal *renewal_init(void *memory, const struct renewal_config *config,
  * before. `random` tells answers to this process from answers to an earlier process. If the voters
  * know an epoch as high as this one, the session is lost at once, and renewal_epoch() returns the
  * epoch that they know. An adopted session that no majority renews within ttl + grace is lost. A
- * new session has nothing to lose and waits for ever. This function and all functions below need
- * room for RENEWAL_ACTIONS more actions.
+ * new session has no holds yet, so it may wait as long as no majority answers. If a majority
+ * answers for a ttl, but no majority extends the session, it is lost. This function and all
+ * functions below need room for RENEWAL_ACTIONS more actions.
  */
 void renewal_start(struct renewal *renewal, uint32_t epoch, bool adopted, int64_t now_ns,
                    uint64_t random, struct actions *actions);
