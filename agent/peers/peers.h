@@ -30,11 +30,12 @@ struct peers;
 /* From when until when the certificates are valid, in seconds since 1970. */
 struct peers_tls_times {
     int64_t begin_s;
+    int64_t soon_s; /* from then on one of them ends soon */
     int64_t end_s;
 };
 
 /* Returns whether the files that [tls] names can be used; true if there is no [tls]. *times: from
- * when until when the certificates are valid; without [tls] both are 0. On failure error names the
+ * when until when the certificates are valid; without [tls] all are 0. On failure error names the
  * file, and errno is EINVAL if the file itself is wrong. With any other errno (no memory, say) a
  * later call may succeed. */
 bool peers_check_tls(const struct config *config, struct peers_tls_times *times,
@@ -81,8 +82,7 @@ void peers_look(struct agent *agent);
 bool peers_connected(const struct agent *agent, const struct message_agent *name);
 struct peers_view {
     bool deaf;            /* the listener accepts no connections */
-    int64_t tls_begin_s;  /* since when all certificates are valid, in seconds since 1970 */
-    int64_t tls_end_s;    /* when the first certificate expires, in seconds since 1970; 0: no TLS */
+    struct peers_tls_times tls; /* of the certificates in use; without TLS all are 0 */
     const char *tls_kept; /* why the present files of [tls] were refused; NULL: the agent uses
                            * them */
     int64_t refused_ns;   /* when a peer was last refused; 0: never */

@@ -817,10 +817,47 @@ START_TEST(test_tls_times)
     snprintf(command, sizeof command, script, folder);
     ck_assert_int_eq(system(command), 0);
     a = node_tls("good", "good", "good");
-    ck_assert_int_gt(transport_tls_end_s(a->transport), now_s + 86400);
-    ck_assert_int_lt(transport_tls_end_s(a->transport), now_s + 3 * 86400);
-    ck_assert_int_gt(transport_tls_begin_s(a->transport), now_s - 86400);
-    ck_assert_int_le(transport_tls_begin_s(a->transport), (int64_t)time(NULL));
+    const struct transport_tls_times times = transport_tls_times(a->transport);
+    ck_assert_int_gt(times.end_s, now_s + 86400);
+    ck_assert_int_lt(times.end_s, now_s + 3 * 86400);
+    ck_assert_int_gt(times.begin_s, now_s - 86400);
+    ck_assert_int_le(times.begin_s, (int64_t)time(NULL));
+    /* the CA is valid for two days, so its end is near during the last half day */
+    ck_assert_int_eq(times.soon_s, times.end_s - 86400 / 2);
+    nodes_close();
+    certificates_remove();
+}
+END_TEST
+
+/* A new certificate of an old CA does not hide that the CA ends soon: what counts is for how long
+ * the CA itself has been valid. */
+START_TEST(test_tls_ca_ends_soon)
+{
+    static const char script[] =
+        "cd %s && printf '[ca]\ndefault_ca=it\n[it]\ndatabase=index\nnew_certs_dir=.\n"
+        "serial=serial\ndefault_md=sha256\npolicy=any\n[any]\ncommonName=supplied\n' >old.cnf && "
+        ": >index && echo 11 >serial && "
+        "openssl req -new -key good-ca.key -out ca.csr -subj /CN=good-ca >>openssl.log 2>&1 && "
+        "openssl ca -batch -selfsign -config old.cnf -keyfile good-ca.key -in ca.csr -notext "
+        "-startdate 20200101000000Z -enddate $(date -u -d '+10 days' +%%Y%%m%%d%%H%%M%%SZ) "
+        "-out good-ca.pem >>openssl.log 2>&1";
+    char command[sizeof script + sizeof folder];
+    const int64_t now_s = (int64_t)time(NULL);
+
+    certificates_make();
+    snprintf(command, sizeof command, script, folder);
+    ck_assert_int_eq(system(command), 0);
+    snprintf(command, sizeof command,
+             "cd %s && openssl x509 -req -in good.csr -CA good-ca.pem -CAkey good-ca.key "
+             "-CAcreateserial -days 400 -out good-host-b.pem >>openssl.log 2>&1",
+             folder);
+    ck_assert_int_eq(system(command), 0); /* good.csr is host-b's */
+    struct node *a = node_tls("good", "good-host-b", "good-host-b");
+    const struct transport_tls_times times = transport_tls_times(a->transport);
+    ck_assert_int_gt(times.begin_s, now_s - 86400);
+    ck_assert_int_gt(times.end_s, now_s + 9 * 86400);
+    ck_assert_int_lt(times.end_s, now_s + 11 * 86400);
+    ck_assert_int_eq(times.soon_s, times.end_s - TRANSPORT_SOON_DAYS * 86400);
     nodes_close();
     certificates_remove();
 }
@@ -878,6 +915,7 @@ int main(void)
     tcase_add_test(tcase, test_tls_files);
     tcase_add_loop_test(tcase, test_tls_kinds, 0, sizeof kinds / sizeof kinds[0]);
     tcase_add_test(tcase, test_tls_times);
+    tcase_add_test(tcase, test_tls_ca_ends_soon);
     tcase_add_test(tcase, test_tls_files_later);
     suite_add_tcase(suite, tcase);
     return suite_run(suite);
