@@ -81,11 +81,11 @@ void peers_look(struct agent *agent);
 /* For display: whether the connection to that agent is up. */
 bool peers_connected(const struct agent *agent, const struct message_agent *name);
 struct peers_view {
-    bool deaf;            /* the listener accepts no connections */
+    bool deaf;                  /* the listener accepts no connections */
     struct peers_tls_times tls; /* of the certificates in use; without TLS all are 0 */
-    const char *tls_kept; /* why the present files of [tls] were refused; NULL: the agent uses
+    const char *tls_kept;       /* why the present files of [tls] were refused; NULL: the agent uses
                            * them */
-    int64_t refused_ns;   /* when a peer was last refused; 0: never */
+    int64_t refused_ns;         /* when a peer was last refused; 0: never */
     const char *refused_text;
 };
 /* For display: why the connection is down; "" if it is up or the reason is not known. */

@@ -154,9 +154,9 @@ struct transport_counts transport_counts(const struct transport *transport);
 bool transport_tls_renew(struct transport *transport, char *error)
     __attribute__((warn_unused_result));
 enum { TRANSPORT_SOON_DAYS = 14 };
-/* From when and until when the certificate and its CA are valid, in seconds since 1970. soon_s: from
- * then on one of them ends soon. That is TRANSPORT_SOON_DAYS before its end; but if a quarter of its
- * own validity is less, it is a quarter. */
+/* From when and until when the certificate and its CA are valid, in seconds since 1970. From soon_s
+ * on, one of them ends soon: in TRANSPORT_SOON_DAYS, or in a quarter of its own validity if that
+ * is less. */
 struct transport_tls_times {
     int64_t begin_s;
     int64_t soon_s;
