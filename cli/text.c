@@ -347,6 +347,11 @@ void text_write_lock_line(FILE *out, const struct hf_lock_info *info)
         if (info->behind != NULL) {
             fputs(" behind ", out);
             write_process(out, info->behind->pid, info->behind->uid, info->behind->agent);
+            if (info->behind->ending != HF_ENDING_UNKNOWN) {
+                fputs(" (", out);
+                write_ending(out, info->behind);
+                fputc(')', out);
+            }
         }
     }
     fputc('\n', out);

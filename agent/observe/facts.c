@@ -380,10 +380,10 @@ static void add_peers(const struct agent *agent, struct hfi_facts_builder *build
     struct peers_view view = peers_view(agent);
     add_number(builder, "inbox_unreachable", view.deaf);
     add_number(builder, "listens_local", config_is_local(agent->config.listen));
-    add_number(builder, "tls", view.tls_end_s != 0);
-    if (view.tls_end_s != 0) {
-        add_number(builder, "tls_begin_s", view.tls_begin_s);
-        add_number(builder, "tls_end_s", view.tls_end_s);
+    add_number(builder, "tls", view.tls.end_s != 0);
+    if (view.tls.end_s != 0) {
+        add_number(builder, "tls_begin_s", view.tls.begin_s);
+        add_number(builder, "tls_end_s", view.tls.end_s);
     }
     if (view.tls_kept != NULL) {
         add(builder, NULL, "tls_kept", 1, view.tls_kept);

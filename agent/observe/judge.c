@@ -152,8 +152,9 @@ static void collect_peers(const struct agent *agent, struct texts *texts,
     texts->peers = peers_view(agent);
     facts->deaf = texts->peers.deaf;
     facts->now_s = now.tv_sec;
-    facts->tls_begin_s = texts->peers.tls_begin_s;
-    facts->tls_end_s = texts->peers.tls_end_s;
+    facts->tls_begin_s = texts->peers.tls.begin_s;
+    facts->tls_soon_s = texts->peers.tls.soon_s;
+    facts->tls_end_s = texts->peers.tls.end_s;
     facts->tls_kept = texts->peers.tls_kept;
 }
 

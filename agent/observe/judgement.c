@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PPM_OF_PERCENT = 10000, MIB = 1024 * 1024, DAY_S = 86400 };
+enum { PPM_OF_PERCENT = 10000, MIB = 1024 * 1024 };
 
 static const int64_t record_recent_ns = 60000000000;
 
@@ -258,15 +258,6 @@ static void judge_disk(const struct judgement_facts *facts, struct judgement *ou
 
 /* ---- the network ---- */
 
-/* Returns how many seconds before its end a certificate becomes a reason: two weeks, but at most a
- * quarter of its life. */
-static int64_t judgement_certificate_soon_s(int64_t begin_s, int64_t end_s)
-{
-    int64_t quarter_s = (end_s - begin_s) / 4;
-    int64_t most_s = (int64_t)JUDGEMENT_CERTIFICATE_DAYS * DAY_S;
-    return quarter_s < most_s ? quarter_s : most_s;
-}
-
 static void judge_certificates(const struct judgement_facts *facts, struct judgement *out)
 {
     int64_t left_s = facts->tls_end_s - facts->now_s;
@@ -276,8 +267,7 @@ static void judge_certificates(const struct judgement_facts *facts, struct judge
     } else if (facts->tls_end_s != 0 && facts->tls_begin_s > facts->now_s) {
         add(out, REASON_CERTIFICATE_EARLY, NULL,
             "by this host's clock a certificate is not valid yet");
-    } else if (facts->tls_end_s != 0 &&
-               left_s < judgement_certificate_soon_s(facts->tls_begin_s, facts->tls_end_s)) {
+    } else if (facts->tls_end_s != 0 && facts->now_s > facts->tls_soon_s) {
         add(out, REASON_CERTIFICATE_ENDS, NULL, "a certificate ends in %" PRId64 " h",
             left_s / 3600);
     }

@@ -65,7 +65,6 @@ enum {
     JUDGEMENT_INODES_FULL = 64,
     JUDGEMENT_FULL_PART = 20, /* a resource is nearly full when less than a twentieth of it is
                                * left */
-    JUDGEMENT_CERTIFICATE_DAYS = 14,
 };
 
 struct judgement_voter {
@@ -115,6 +114,7 @@ struct judgement_facts {
     bool deaf;
     int64_t now_s;       /* wall clock */
     int64_t tls_begin_s; /* since when all certificates are valid, wall clock; 0: no TLS */
+    int64_t tls_soon_s;  /* from then on a certificate ends soon */
     int64_t tls_end_s;
     const char *tls_kept; /* why the present files of [tls] were refused; NULL: the agent uses
                            * them */

@@ -8,7 +8,7 @@
 
 #include "proto/check.h"
 
-static const char *const session_names[] = {"safe", "jeopardy", "lost"};
+static const char *const session_names[] = {"safe", "jeopardy", "lost", "none"};
 
 /* The label of each refusal, in the order of enum message_refusal. */
 static const char *const refusal_names[] = {NULL,     "full",  "not_owner", "session", "version",
@@ -117,6 +117,16 @@ static void write_judgement(struct text *text, const struct judgement *judgement
     }
 }
 
+const char *metrics_session(const struct metrics *metrics)
+{
+    static const char *const begun[] = {
+        [RENEWAL_SAFE] = "safe", [RENEWAL_JEOPARDY] = "jeopardy", [RENEWAL_LOST] = "lost"};
+    if (metrics->session == RENEWAL_JEOPARDY && !metrics->was_safe) {
+        return metrics->host->sessions_lost > 0 ? "lost" : "none";
+    }
+    return begun[metrics->session];
+}
+
 static void write_agent(struct text *text, const struct metrics *metrics)
 {
     family(text, "holdfast_info", "gauge", "Which agent this is, always 1");
@@ -132,7 +142,7 @@ static void write_agent(struct text *text, const struct metrics *metrics)
     family(text, "holdfast_session_state", "gauge", "1 for the state that the session is in");
     for (uint32_t i = 0; i < sizeof(session_names) / sizeof(session_names[0]); i++) {
         add(text, "holdfast_session_state{state=\"%s\"} %d\n", session_names[i],
-            metrics->session == (enum renewal_state)i);
+            strcmp(session_names[i], metrics_session(metrics)) == 0);
     }
     gauge(text, "holdfast_session_epoch", "The session's number", metrics->epoch);
     counter(text, "holdfast_session_interruptions_total",

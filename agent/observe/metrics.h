@@ -69,6 +69,10 @@ struct metrics {
     uint64_t strangers[PEERS_REFUSAL_COUNT];
 };
 
+/* Returns the state of the session: safe, jeopardy, lost, or none if this agent has had no session
+ * yet. The renewal reports jeopardy also for a session that has not begun; this does not. */
+const char *metrics_session(const struct metrics *metrics);
+
 /* Writes Prometheus' text format, version 0.0.4. out: METRICS_TEXT_MAX bytes. Returns the size. */
 size_t metrics_text(const struct metrics *metrics, char *out);
 

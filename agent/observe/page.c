@@ -61,17 +61,10 @@ static void term_end(struct html *html)
     html_add(html, "</dd></div>\n");
 }
 
-/* Adds the state of the session. The renewal also reports jeopardy for a session that has not begun
- * yet; `begun` is false for such a session. */
 static void session_state(struct html *html, const struct metrics *metrics)
 {
-    static const char *const words[] = {"safe", "jeopardy", "lost"};
-    bool begun = metrics->session != RENEWAL_JEOPARDY || metrics->was_safe;
-    if (!begun) {
-        html_add(html, "%s", metrics->host->sessions_lost > 0 ? "lost" : "none yet");
-        return;
-    }
-    html_add(html, "%s", words[metrics->session]);
+    const char *word = metrics_session(metrics);
+    html_add(html, "%s%s", word, strcmp(word, "none") == 0 ? " yet" : "");
     if (metrics->was_safe && metrics->session != RENEWAL_LOST) {
         bool over = metrics->remaining_ns < 0;
         html_add(html, "<br><small>%s", over ? "the lease ran out " : "");
@@ -104,7 +97,12 @@ void page_session(struct html *html, const struct metrics *metrics)
     term(html, "running for");
     html_duration(html, metrics->uptime_ns);
     term_end(html);
-    html_add(html, "</dl>\n</section>\n");
+    html_add(html,
+             "</dl>\n<p class=\"soft\">The holds of this host count while its session is "
+             "safe: a lease that a majority of the voters renews.%s</p>\n</section>\n",
+             metrics->voting != NULL
+                 ? " Partitions are the parts of the lock names that this voter coordinates."
+                 : "");
 }
 
 /* ---- the locks ---- */
@@ -265,6 +263,11 @@ void page_locks(struct html *html, const struct page_view *page)
     html_count(html, census->closed, false);
     term_end(html);
     html_add(html, "</dl>\n");
+    if (census->closed > 0) {
+        html_add(html,
+                 "<p class=\"soft\">The holder of a closed lock vanished. The lock opens when "
+                 "its lock-delay is over.</p>\n");
+    }
     if (page->show == CONFIG_SHOW_FIGURES) {
         html_add(html, "<p class=\"soft\">Names of locks are not shown here, because everybody who "
                        "can open this page would see them. On a host, <code>holdfast ls</code> "

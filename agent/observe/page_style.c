@@ -65,7 +65,7 @@ static const char style[] =
     ".locks td::before{content:attr(data-label) ' ';color:var(--soft);font-size:.9rem}"
     ".agents{table-layout:fixed}.agents th,.agents td{padding-right:.4rem}"
     ".agents .number{padding:.45rem 0 .45rem .3rem;width:20%}"
-    ".agents thead .number{overflow-wrap:normal}.agents thead th:first-child{width:36%}}\n"
+    ".agents thead .number{overflow-wrap:normal}.agents thead th:first-child{width:32%}}\n"
     "@media(forced-colors:active){.plot path{fill:CanvasText}}\n"
     "@media print{body{max-width:none}section{break-inside:avoid}}\n";
 

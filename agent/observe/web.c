@@ -95,7 +95,7 @@ static void collect(struct agent *agent)
         .epoch = renewal_epoch(agent->renewal),
         .remaining_ns = deadline_ns != 0 ? deadline_ns - now_ns : 0,
         .astray = seen.clock_astray,
-        .tls_end_s = agent->peers != NULL ? peers_view(agent).tls_end_s : 0,
+        .tls_end_s = agent->peers != NULL ? peers_view(agent).tls.end_s : 0,
         .host = host_counts(agent->host),
         .here = &web->here,
         .quorum = agent->quorum != NULL ? quorum_counts(agent->quorum) : NULL,

@@ -598,12 +598,16 @@ const char *peers_release(const struct agent *agent, const struct message_agent 
     return peer == NULL ? "" : peer->release;
 }
 
+static struct peers_tls_times times_from(struct transport_tls_times times)
+{
+    return (struct peers_tls_times){times.begin_s, times.soon_s, times.end_s};
+}
+
 struct peers_view peers_view(const struct agent *agent)
 {
     const struct peers *peers = agent->peers;
     return (struct peers_view){.deaf = transport_is_deaf(peers->transport),
-                               .tls_begin_s = transport_tls_begin_s(peers->transport),
-                               .tls_end_s = transport_tls_end_s(peers->transport),
+                               .tls = times_from(transport_tls_times(peers->transport)),
                                .tls_kept = peers->files_kept ? peers->kept_text : NULL,
                                .refused_ns = peers->refused_ns,
                                .refused_text = peers->refused_text};
@@ -713,8 +717,8 @@ bool peers_check_tls(const struct config *config, struct peers_tls_times *times,
     char wrong[TRANSPORT_ERROR_MAX];
     const struct transport_tls tls = tls_of(config);
     struct sigaction before;
-    struct transport_tls_times found = {0, 0};
-    *times = (struct peers_tls_times){0, 0};
+    struct transport_tls_times found = {0, 0, 0};
+    *times = times_from(found);
     if (tls.ca == NULL) {
         return true;
     }
@@ -723,7 +727,7 @@ bool peers_check_tls(const struct config *config, struct peers_tls_times *times,
     int why = errno;
     opened_in_time(&before);
     if (good) {
-        *times = (struct peers_tls_times){found.begin_s, found.end_s};
+        *times = times_from(found);
         return true;
     }
     snprintf(error, CONFIG_ERROR_MAX, "%s", wrong);

@@ -30,11 +30,12 @@ struct peers;
 /* The period in which the certificates are valid, in seconds since 1970. */
 struct peers_tls_times {
     int64_t begin_s;
+    int64_t soon_s; /* from then on one of them ends soon */
     int64_t end_s;
 };
 
 /* Returns whether the files that [tls] names can be used; true if there is no [tls]. Sets *times to
- * the period in which the certificates are valid; without [tls] both times are 0. On failure error
+ * the period in which the certificates are valid; without [tls] all times are 0. On failure error
  * names the file, and errno is EINVAL if the file itself is wrong. With any other errno (no memory,
  * say) a later call may succeed. */
 bool peers_check_tls(const struct config *config, struct peers_tls_times *times,
@@ -80,12 +81,11 @@ void peers_look(struct agent *agent);
 /* For display: whether the connection to that agent is up. */
 bool peers_connected(const struct agent *agent, const struct message_agent *name);
 struct peers_view {
-    bool deaf;            /* the listener accepts no connections */
-    int64_t tls_begin_s;  /* since when all certificates are valid, in seconds since 1970 */
-    int64_t tls_end_s;    /* when the first certificate expires, in seconds since 1970; 0: no TLS */
-    const char *tls_kept; /* why the present files of [tls] were refused; NULL: the agent uses
+    bool deaf;                  /* the listener accepts no connections */
+    struct peers_tls_times tls; /* of the certificates in use; without TLS all are 0 */
+    const char *tls_kept;       /* why the present files of [tls] were refused; NULL: the agent uses
                            * them */
-    int64_t refused_ns;   /* when a peer was last refused; 0: never */
+    int64_t refused_ns;         /* when a peer was last refused; 0: never */
     const char *refused_text;
 };
 /* For display: why the connection is down; "" if it is up or the reason is not known. */

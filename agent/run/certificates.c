@@ -15,6 +15,7 @@ bool certificates_check(const struct peers_tls_times *times, const char *path)
     judgement_facts_init(&facts);
     facts.now_s = (int64_t)time(NULL);
     facts.tls_begin_s = times->begin_s;
+    facts.tls_soon_s = times->soon_s;
     facts.tls_end_s = times->end_s;
     judgement_make(&facts, &judgement);
     for (uint32_t i = 0; i < judgement.count; i++) {

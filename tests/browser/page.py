@@ -81,6 +81,28 @@ OUTSIDE = r"""
 """
 
 
+# Each word of the page's own that is broken into two lines. Names may be broken, because they may
+# be long.
+BROKEN = r"""
+(() => {
+  const broken = [];
+  for (const element of document.querySelectorAll('.agents td, .agents thead th, dt, dd, h2')) {
+    const walk = document.createTreeWalker(element, NodeFilter.SHOW_TEXT);
+    while (walk.nextNode()) {
+      for (const word of walk.currentNode.data.matchAll(/[^\s-]+/g)) {
+        const range = document.createRange();
+        range.setStart(walk.currentNode, word.index);
+        range.setEnd(walk.currentNode, word.index + word[0].length);
+        const lines = new Set([...range.getClientRects()].map(at => Math.round(at.top)));
+        if (lines.size > 1) broken.push(word[0]);
+      }
+    }
+  }
+  return broken;
+})()
+"""
+
+
 class Failed(Exception):
     """A check found something else than it expected."""
 
@@ -99,6 +121,8 @@ def check_layout(browser, url, name, width, dark):
     expect(wide <= width, f"{where}: the page is {wide} pixels wide")
     outside = browser.ask(OUTSIDE)
     expect(not outside, f"{where}: out of the window: {outside}")
+    broken = browser.ask(BROKEN)
+    expect(not broken, f"{where}: broken words: {broken}")
     contrast = browser.ask(CONTRAST)
     expect(contrast["seen"] > 20, f"{where}: only {contrast['seen']} texts were found")
     expect(not contrast["poor"], f"{where}: too little contrast: {contrast['poor']}")

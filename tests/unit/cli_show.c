@@ -646,6 +646,26 @@ START_TEST(test_watch_times)
 }
 END_TEST
 
+/* A line about a closed lock says how the hold ended, as far as that is known. */
+START_TEST(test_watch_behind)
+{
+    static const char *const cases[][2] = {
+        {"behind=2",
+         " behind pid 999, user root, agent host-c (broken by user 4294967294, agent b)\n"},
+        {"behind=3", " behind pid 999, user root, agent host-c (its lease was over)\n"},
+        {"behind=100", " behind pid ?, agent host-c\n"},
+    };
+    struct run run;
+    struct ran ran;
+
+    run_start(&run, cases[_i][0], "watch");
+    run_await_lines(&run, 3);
+    kill(run.pid, SIGINT);
+    run_finish(&run, &ran);
+    ck_assert_msg(strstr(ran.out, cases[_i][1]) != NULL, "%s", ran.out);
+}
+END_TEST
+
 /* The last line already shows the state of the lock `many`, and the first one that of `a`. Only
  * durations have changed since. */
 START_TEST(test_watch_says_nothing_twice)
@@ -731,6 +751,7 @@ int main(void)
     tcase_add_test(show, test_watch_too_many_changes);
     tcase_add_test(show, test_watch_outlives_agent);
     tcase_add_test(show, test_watch_closed_output);
+    tcase_add_loop_test(show, test_watch_behind, 0, 3);
     suite_add_tcase(suite, show);
     return suite_run(suite);
 }

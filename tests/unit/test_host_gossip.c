@@ -446,6 +446,30 @@ START_TEST(behind_whom_it_is_closed_here)
 }
 END_TEST
 
+/* Names that differ only in their last character are usual. A process that held several such locks
+ * ends: each of them shows behind whom it is closed. */
+START_TEST(behind_whom_each_of_several_locks_is_closed)
+{
+    static const char *const held[] = {"job-1", "job-2", "job-3"};
+    enum { HELD = sizeof(held) / sizeof(held[0]) };
+    struct hfi_lock_frame shown;
+    struct hfi_behind_frame behind;
+    uint32_t client = rig_connect(rig, HOST_MAY_USE);
+    uint32_t looker = rig_connect(rig, HOST_MAY_USE);
+    for (uint32_t i = 0; i < HELD; i++) {
+        struct hfi_opened opened = rig_open_granted(rig, client, held[i], 5000 * RIG_MS);
+        (void)rig_take(rig, &opened);
+    }
+    rig_die(rig, client);
+    pass(1000);
+    for (uint32_t i = 0; i < HELD; i++) {
+        ck_assert_msg(show_behind(looker, held[i], &shown, &behind), "%s", held[i]);
+        ck_assert_uint_eq(behind.ending, HF_ENDING_PROCESS);
+        ck_assert_int_eq(behind.pid, 77);
+    }
+}
+END_TEST
+
 /* Publishes host-b's item about a lock that is closed, with `last` or, as a host of an earlier
  * release does, without. */
 static void other_closes(const char *name, int64_t closed_ms, const struct gossip_last *last)
@@ -638,6 +662,7 @@ int main(void)
     tcase_add_test(tests, the_silent_are_unknown);
     tcase_add_test(tests, what_is_held_here_is_told);
     tcase_add_test(tests, behind_whom_it_is_closed_here);
+    tcase_add_test(tests, behind_whom_each_of_several_locks_is_closed);
     tcase_add_test(tests, behind_whom_another_host_says);
     tcase_add_test(tests, behind_a_host_that_vanished);
     tcase_add_test(tests, a_waiting_host_passes_on_behind_whom);

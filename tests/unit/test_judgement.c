@@ -185,36 +185,27 @@ static void set_deaf(void)
 {
     facts.deaf = true;
 }
-static void set_certificate(int64_t begin_s, int64_t end_s)
+static void set_certificate(int64_t begin_s, int64_t soon_s, int64_t end_s)
 {
     facts.tls_begin_s = now_s + begin_s;
+    facts.tls_soon_s = now_s + soon_s;
     facts.tls_end_s = now_s + end_s;
 }
 static void set_certificate_good(void)
 {
-    set_certificate(-300 * DAY_S, 14 * DAY_S);
+    set_certificate(-300 * DAY_S, 0, 14 * DAY_S);
 }
 static void set_certificate_ends(void)
 {
-    set_certificate(-300 * DAY_S, 14 * DAY_S - 1);
-}
-/* A certificate is valid for one day. The judgement warns of its end during the last quarter of
- * that day. */
-static void set_certificate_short(void)
-{
-    set_certificate(-DAY_S + 25000, 25000);
-}
-static void set_certificate_short_ends(void)
-{
-    set_certificate(-DAY_S + 20000, 20000);
+    set_certificate(-300 * DAY_S, -1, 14 * DAY_S - 1);
 }
 static void set_certificate_over(void)
 {
-    set_certificate(-300 * DAY_S, 0);
+    set_certificate(-300 * DAY_S, -14 * DAY_S, 0);
 }
 static void set_certificate_early(void)
 {
-    set_certificate(1, 300 * DAY_S);
+    set_certificate(1, 286 * DAY_S, 300 * DAY_S);
 }
 static void set_kept(void)
 {
@@ -299,8 +290,6 @@ static const struct {
     {set_deaf, "degraded\ninbox_deaf: this agent's inbox takes no connections\n"},
     {set_certificate_good, "well\n"},
     {set_certificate_ends, "degraded\ncertificate_ends: a certificate ends in 335 h\n"},
-    {set_certificate_short, "well\n"},
-    {set_certificate_short_ends, "degraded\ncertificate_ends: a certificate ends in 5 h\n"},
     {set_certificate_over, "degraded\ncertificate_over: a certificate has ended: no new connection "
                            "to another agent comes up\n"},
     {set_certificate_early, "degraded\ncertificate_early: by this host's clock a certificate is "

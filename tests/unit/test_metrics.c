@@ -218,6 +218,30 @@ START_TEST(the_judgement_is_in_the_metrics)
 }
 END_TEST
 
+/* The state is the one that the judgement and the status page show. */
+START_TEST(the_session_has_its_state)
+{
+    static const struct {
+        enum renewal_state session;
+        bool was_safe;
+        uint64_t lost;
+        const char *state;
+    } cases[] = {
+        {RENEWAL_SAFE, true, 0, "safe"},      {RENEWAL_JEOPARDY, true, 1, "jeopardy"},
+        {RENEWAL_LOST, true, 0, "lost"},      {RENEWAL_JEOPARDY, false, 1, "lost"},
+        {RENEWAL_JEOPARDY, false, 0, "none"},
+    };
+    char line[64];
+    struct metrics metrics = filled();
+    metrics.session = cases[_i].session;
+    metrics.was_safe = cases[_i].was_safe;
+    host.sessions_lost = cases[_i].lost;
+    text[metrics_text(&metrics, text)] = '\0';
+    snprintf(line, sizeof(line), "\nholdfast_session_state{state=\"%s\"} 1\n", cases[_i].state);
+    ck_assert_msg(strstr(text, line) != NULL, "%s", cases[_i].state);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("metrics");
@@ -227,5 +251,6 @@ int main(void)
     tcase_add_test(tests, every_reason_is_in_the_documentation);
     tcase_add_test(tests, an_observer_tells_nothing_of_votes);
     tcase_add_test(tests, the_judgement_is_in_the_metrics);
+    tcase_add_loop_test(tests, the_session_has_its_state, 0, 5);
     return suite_main("metrics", tests);
 }

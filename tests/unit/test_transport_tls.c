@@ -800,27 +800,38 @@ START_TEST(test_tls_kinds)
 END_TEST
 
 /* A certificate expires at the latest with the CA that signed it, whatever other CAs the CA file
- * has. */
+ * has. The CA here is old and ends in ten days; the certificate is new. The end is near for two
+ * weeks, because that counts by the CA's own validity. */
 START_TEST(test_tls_times)
 {
     static const char script[] =
-        "cd %s && openssl req -x509 -newkey rsa:2048 -nodes -days 4000 -keyout long.key "
-        "-out long.pem -subj /CN=long-ca >>openssl.log 2>&1 && "
-        "openssl req -new -key good.key -out long.csr -subj /CN=host-a >>openssl.log 2>&1 && "
+        "cd %s && exec 2>>openssl.log && printf '[ca]\ndefault_ca=it\n[it]\ndatabase=index\n"
+        "new_certs_dir=.\nserial=serial\ndefault_md=sha256\npolicy=any\n[any]\n"
+        "commonName=supplied\n' >ca.cnf && : >index && echo 11 >serial && "
+        "openssl req -new -key good-ca.key -out ca.csr -subj /CN=good-ca && "
+        "openssl ca -batch -selfsign -config ca.cnf -keyfile good-ca.key -in ca.csr -notext "
+        "-startdate 20200101000000Z -enddate $(date -u -d '+10 days' +%%Y%%m%%d%%H%%M%%SZ) "
+        "-out good-ca.pem && openssl req -x509 -newkey rsa:2048 -nodes -days 4000 "
+        "-keyout long.key -out long.pem -subj /CN=long-ca && "
+        "openssl req -new -key good.key -out long.csr -subj /CN=host-a && "
         "openssl x509 -req -in long.csr -CA good-ca.pem -CAkey good-ca.key -CAcreateserial "
-        "-days 400 -out good.pem >>openssl.log 2>&1 && cat long.pem >>good-ca.pem";
+        "-days 400 -out good.pem && cat long.pem >>good-ca.pem";
     char command[sizeof script + sizeof folder];
+    const int64_t day_s = 86400;
     const int64_t now_s = (int64_t)time(NULL);
-    struct node *a;
 
     certificates_make();
     snprintf(command, sizeof command, script, folder);
     ck_assert_int_eq(system(command), 0);
-    a = node_tls("good", "good", "good");
-    ck_assert_int_gt(transport_tls_end_s(a->transport), now_s + 86400);
-    ck_assert_int_lt(transport_tls_end_s(a->transport), now_s + 3 * 86400);
-    ck_assert_int_gt(transport_tls_begin_s(a->transport), now_s - 86400);
-    ck_assert_int_le(transport_tls_begin_s(a->transport), (int64_t)time(NULL));
+    struct node *a = node_tls("good", "good", "good");
+    struct transport_tls_times times = transport_tls_times(a->transport);
+    ck_assert_int_gt(times.end_s, now_s + 9 * day_s);
+    ck_assert_int_lt(times.end_s, now_s + 11 * day_s);
+    ck_assert_int_gt(times.begin_s, now_s - day_s);
+    ck_assert_int_le(times.begin_s, (int64_t)time(NULL));
+    ck_assert_int_eq(times.soon_s, times.end_s - TRANSPORT_SOON_DAYS * day_s);
+    times = transport_tls_times(node_tls("other", "other", "other")->transport); /* for two days */
+    ck_assert_int_eq(times.soon_s, times.end_s - day_s / 2);
     nodes_close();
     certificates_remove();
 }

@@ -3,6 +3,7 @@
 
 #include "core/gossip.h"
 #include "proto/ending.h"
+#include "proto/region.h"
 
 enum { VIEWS_MAX = 256 }; /* at most so many items of gossip are read for one note */
 
@@ -20,13 +21,10 @@ struct behind *behind_lay_out(struct arena *arena)
     return arena_take(arena, 1, sizeof(struct behind));
 }
 
+/* hfi_name_hash() mixes all characters into the low bits. */
 static uint32_t index_of(const uint8_t *name, size_t size)
 {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    for (size_t i = 0; i < size; i++) {
-        hash = (hash ^ name[i]) * UINT64_C(0x100000001b3);
-    }
-    return (uint32_t)(hash >> 32) % BEHIND_MAX;
+    return (uint32_t)(hfi_name_hash((const char *)name, size) % BEHIND_MAX);
 }
 
 static bool is_of(const struct behind_entry *entry, const uint8_t *name, size_t size)

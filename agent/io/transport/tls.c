@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PEM_SIZE_MAX = 1024 * 1024 };
+enum { PEM_SIZE_MAX = 1024 * 1024, DAY_S = 86400 };
 
 /* errno of a failure that the files cause. After a failure with any other errno, a later call may
  * succeed. */
@@ -31,8 +31,7 @@ struct pem {
 struct transport_credentials {
     struct pem ca, cert, key;
     nng_tls_config *server;
-    int64_t begin_s;
-    int64_t end_s;
+    struct transport_tls_times times;
 };
 
 static void fail(char *error, const char *path, const char *what)
@@ -163,11 +162,6 @@ static int64_t seconds_of(const mbedtls_x509_time *time)
     return (int64_t)timegm(&tm);
 }
 
-static int64_t end_of(const mbedtls_x509_crt *crt)
-{
-    return seconds_of(&crt->valid_to);
-}
-
 /* Writes the subject of a certificate, for messages. */
 static void first_name(const mbedtls_x509_crt *crt, char *out, size_t size)
 {
@@ -280,14 +274,28 @@ static bool verify(const struct transport_tls *tls, const char *name, mbedtls_x5
     return true;
 }
 
+/* Returns the times of one certificate by itself. */
+static struct transport_tls_times times_of(const mbedtls_x509_crt *crt)
+{
+    int64_t begin_s = seconds_of(&crt->valid_from);
+    int64_t end_s = seconds_of(&crt->valid_to);
+    int64_t quarter_s = (end_s - begin_s) / 4;
+    int64_t most_s = (int64_t)TRANSPORT_SOON_DAYS * DAY_S;
+
+    return (struct transport_tls_times){
+        .begin_s = begin_s,
+        .soon_s = end_s - (quarter_s < most_s ? quarter_s : most_s),
+        .end_s = end_s,
+    };
+}
+
 /* Notes the time during which the certificate can be used: while the certificate, the chain behind
  * it in its file, and one of its CAs are valid. Other CAs in the file (there are several while the
  * CA is being replaced) do not change that time. */
 static void note_times(struct transport_credentials *credentials, mbedtls_x509_crt *ca,
                        mbedtls_x509_crt *cert)
 {
-    int64_t begin_s = INT64_MAX;
-    int64_t end_s = 0;
+    struct transport_tls_times all = {.begin_s = INT64_MAX};
 
     for (mbedtls_x509_crt *each = ca; each != NULL; each = each->next) {
         mbedtls_x509_crt *next = each->next;
@@ -297,20 +305,21 @@ static void note_times(struct transport_credentials *credentials, mbedtls_x509_c
         (void)!mbedtls_x509_crt_verify(cert, each, NULL, NULL, &flags, NULL, NULL);
         each->next = next;
         if ((flags & MBEDTLS_X509_BADCERT_NOT_TRUSTED) == 0) {
-            int64_t from_s = seconds_of(&each->valid_from);
+            const struct transport_tls_times one = times_of(each);
 
-            begin_s = from_s < begin_s ? from_s : begin_s;
-            end_s = end_of(each) > end_s ? end_of(each) : end_s;
+            all.begin_s = one.begin_s < all.begin_s ? one.begin_s : all.begin_s;
+            all.soon_s = one.soon_s > all.soon_s ? one.soon_s : all.soon_s;
+            all.end_s = one.end_s > all.end_s ? one.end_s : all.end_s;
         }
     }
     for (const mbedtls_x509_crt *each = cert; each != NULL; each = each->next) {
-        int64_t from_s = seconds_of(&each->valid_from);
+        const struct transport_tls_times one = times_of(each);
 
-        begin_s = from_s > begin_s ? from_s : begin_s;
-        end_s = end_of(each) < end_s ? end_of(each) : end_s;
+        all.begin_s = one.begin_s > all.begin_s ? one.begin_s : all.begin_s;
+        all.soon_s = one.soon_s < all.soon_s ? one.soon_s : all.soon_s;
+        all.end_s = one.end_s < all.end_s ? one.end_s : all.end_s;
     }
-    credentials->begin_s = begin_s;
-    credentials->end_s = end_s;
+    credentials->times = all;
 }
 
 #if MBEDTLS_VERSION_MAJOR >= 3
@@ -447,19 +456,15 @@ nng_tls_config *transport_credentials_server(const struct transport_credentials 
     return credentials->server;
 }
 
-int64_t transport_credentials_begin_s(const struct transport_credentials *credentials)
+struct transport_tls_times
+transport_credentials_times(const struct transport_credentials *credentials)
 {
-    return credentials->begin_s;
-}
-
-int64_t transport_credentials_end_s(const struct transport_credentials *credentials)
-{
-    return credentials->end_s;
+    return credentials->times;
 }
 
 bool transport_credentials_are_good(const struct transport_credentials *credentials, int64_t now_s)
 {
-    return credentials->begin_s <= now_s && now_s < credentials->end_s;
+    return credentials->times.begin_s <= now_s && now_s < credentials->times.end_s;
 }
 
 struct transport_credentials *transport_credentials_load(const struct transport_tls *tls,
@@ -504,7 +509,7 @@ bool transport_tls_check(const struct transport_tls *tls, const char *name,
     struct transport_credentials *credentials = transport_credentials_load(tls, name, error);
 
     if (credentials != NULL && times != NULL) {
-        *times = (struct transport_tls_times){credentials->begin_s, credentials->end_s};
+        *times = credentials->times;
     }
     transport_credentials_free(credentials);
     return credentials != NULL;

@@ -41,11 +41,10 @@ nng_tls_config *transport_credentials_server(const struct transport_credentials 
  * memory. */
 nng_tls_config *transport_credentials_client(const struct transport_credentials *credentials,
                                              const char *name);
-/* Return the time from which, and the time until which, the certificate is valid, in seconds since
- * 1970. The validity ends at the latest with the validity of the certificate's own CA, whatever
- * other CAs the file has. */
-int64_t transport_credentials_begin_s(const struct transport_credentials *credentials);
-int64_t transport_credentials_end_s(const struct transport_credentials *credentials);
+/* Returns from when and until when the certificate is valid. The validity ends at the latest with
+ * the validity of the certificate's own CA, whatever other CAs the file has. */
+struct transport_tls_times
+transport_credentials_times(const struct transport_credentials *credentials);
 
 /* Returns whether the certificate and its CA are valid at now_s (seconds since 1970). */
 bool transport_credentials_are_good(const struct transport_credentials *credentials, int64_t now_s);

@@ -39,16 +39,11 @@ nng_tls_config *transport_credentials_client(const struct transport_credentials 
     return NULL;
 }
 
-int64_t transport_credentials_begin_s(const struct transport_credentials *credentials)
+struct transport_tls_times
+transport_credentials_times(const struct transport_credentials *credentials)
 {
     (void)credentials;
-    return 0;
-}
-
-int64_t transport_credentials_end_s(const struct transport_credentials *credentials)
-{
-    (void)credentials;
-    return 0;
+    return (struct transport_tls_times){0, 0, 0};
 }
 
 bool transport_credentials_are_good(const struct transport_credentials *credentials, int64_t now_s)

@@ -717,15 +717,10 @@ bool transport_tls_renew(struct transport *transport, char *error)
     return good;
 }
 
-int64_t transport_tls_begin_s(const struct transport *transport)
+struct transport_tls_times transport_tls_times(const struct transport *transport)
 {
-    return transport->credentials == NULL ? 0
-                                          : transport_credentials_begin_s(transport->credentials);
-}
-
-int64_t transport_tls_end_s(const struct transport *transport)
-{
-    return transport->credentials == NULL ? 0 : transport_credentials_end_s(transport->credentials);
+    return transport->credentials == NULL ? (struct transport_tls_times){0, 0, 0}
+                                          : transport_credentials_times(transport->credentials);
 }
 
 struct transport *transport_open(const struct transport_config *config,

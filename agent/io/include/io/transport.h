@@ -153,15 +153,17 @@ struct transport_counts transport_counts(const struct transport *transport);
  * true if there is no TLS. */
 bool transport_tls_renew(struct transport *transport, char *error)
     __attribute__((warn_unused_result));
-/* Return the time from which, and the time until which, the certificate and its CA are valid, in
- * seconds since 1970; 0: no TLS. */
-int64_t transport_tls_begin_s(const struct transport *transport);
-int64_t transport_tls_end_s(const struct transport *transport);
-/* The period in which certificates are valid, in seconds since 1970. */
+enum { TRANSPORT_SOON_DAYS = 14 };
+/* The period in which the certificate and its CA are valid, in seconds since 1970. From soon_s on,
+ * one of them ends soon: in TRANSPORT_SOON_DAYS, or in a quarter of its own validity if that is
+ * less. */
 struct transport_tls_times {
     int64_t begin_s;
+    int64_t soon_s;
     int64_t end_s;
 };
+/* Returns the times of the files in use. Without TLS all are 0. */
+struct transport_tls_times transport_tls_times(const struct transport *transport);
 /* Returns whether agent `name` can use the three files (not NULL), and sets *times to their period
  * of validity. It does not matter here whether the present time is in that period, because the
  * clock may be wrong. times: may be NULL. On failure error says what is wrong. errno is EINVAL if
