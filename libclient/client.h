@@ -230,8 +230,7 @@ struct hf_lock {
     uint32_t flags;                         /* hf_lock_options.flags */
     _Atomic uint16_t lanes_used;            /* lanes that have an owner; changed under the claim */
     bool simple; /* no limit and not reentrant, so that lanes are allowed */
-    /* the last lane is for the thread that has the claim, which uses only the field `changing` of
-     * it */
+    /* The last lane belongs to the thread that has the claim. Only its field `changing` is used. */
     struct lock_lane lanes[LOCK_LANES + 1];
     struct hold hold;
 

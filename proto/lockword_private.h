@@ -38,8 +38,8 @@ static inline uint32_t first_block(const struct hfi_region *region, uint32_t slo
     if (region->own_slot_blocks) {
         return region->own_slot_blocks[slot];
     }
-    /* acquire: pairs with the agent's release store when it chains a block, whose `slot` is set
-     * before */
+    /* acquire: pairs with the store by which the agent chains a block. The agent sets the block's
+     * `slot` before that store. */
     return atomic_load_explicit(&region->slots[slot].blocks, memory_order_acquire);
 }
 

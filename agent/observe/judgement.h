@@ -78,8 +78,8 @@ struct judgement_voter {
     const char *why_down;        /* "": not known */
     int64_t round_trip_worst_ns; /* the longest round trip of the last minutes; -1: none was
                                   * measured */
-    /* the least difference between the rates of the voter's clock and this host's clock; 0: the
-     * rates may be equal */
+    /* the rates of the voter's clock and of this host's clock differ by at least this much; 0: they
+     * may be equal */
     int64_t clock_least_ppm;
 };
 

@@ -242,7 +242,7 @@ void record_changed(void *arg, const struct message_voters *record)
 {
     struct agent *agent = arg;
     message_voters_copy(&agent->record, record);
-    agent->record.complete = false; /* record_complete() sets it, when that is durable */
+    agent->record.complete = false; /* see record_complete() */
     agent->record_known = true;
     show(agent);
     log_changed(agent);

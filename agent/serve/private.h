@@ -2,8 +2,9 @@
  * What the files of serve/ share: the socket, and each user's share of a turn. serve.c creates
  * struct serve, and opens and shuts the socket.
  *
- * A process or a connection is a member of its user's share from when it becomes known until it is
- * closed. So the shares exist before the socket is opened, and are freed after it is closed.
+ * The agent counts each known process and connection in its user's share until it closes the
+ * process's pidfd or the connection. So the shares exist before the socket is opened, and are freed
+ * after it is closed.
  */
 #ifndef AGENT_SERVE_PRIVATE_H
 #define AGENT_SERVE_PRIVATE_H

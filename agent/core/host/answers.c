@@ -67,9 +67,9 @@ static void grant_elsewhere(struct host *host, struct lock_ref at,
         grant_move(host, at, grant, actions);
         return;
     }
-    /* The grant was made exclusive because one of the readers wants to write. Its tokens need
-     * another slot, but a lock leaves its slot only when no process holds it. So the grant stays
-     * shared in this slot. */
+    /* The quorum made the grant exclusive, because a reader asked to write. The new tokens need
+     * another slot, but a lock changes its slot only while no process holds it, and readers hold it
+     * now. So this host keeps using the grant as a shared one, in the present slot. */
     lock_set_state(host, at, LOCK_GRANTED);
     lock_set_covered_ms(host, at, grant->lock_delay_ms);
     if (!grant_lacks_delay(host, at)) {

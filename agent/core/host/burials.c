@@ -173,9 +173,9 @@ void burial_close(struct host *host, uint32_t handle, struct host_actions *actio
 }
 
 /*
- * Collects all ids that are named in the holder records of one region. The owner of such a record
- * may still act on the handle with the named id. A region's records count for its own namespace
- * only, so they keep no handle of another namespace.
+ * Collects the ids that the holder records of one region name. The owner of such a record may still
+ * act on the handle with the named id, so that handle is not freed yet. The records of a region name
+ * handles of its own namespace only.
  */
 static void collect_named_ids(struct host *host, uint32_t space)
 {

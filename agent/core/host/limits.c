@@ -72,8 +72,9 @@ static int64_t limit_of_seat(const struct host *host, uint32_t handle)
     uint64_t deadline_ns = atomic_load(&seat->deadline_ns);
     uint64_t limit_ns = (uint64_t)handle_limit_ms(host, handle) * MS;
     uint64_t latest_ns = (uint64_t)ringing_clock_ns(host) + limit_ns;
-    /* seq_cst, as in hf_progress(). If the process has just changed the time, the swap fails, and
-     * the next look sees the new time. */
+    /* seq_cst, as in hf_progress(). If the process has just changed the deadline, the swap fails,
+     * and deadline_ns is the process's new value. The next look limits it in the seat, if
+     * necessary. */
     if (deadline_ns > latest_ns &&
         atomic_compare_exchange_strong(&seat->deadline_ns, &deadline_ns, latest_ns)) {
         deadline_ns = latest_ns;

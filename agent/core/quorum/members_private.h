@@ -115,7 +115,8 @@ void members_refuse_other(struct quorum *quorum, const struct message_agent *by)
 
 /* ---- members_voters.c ---- */
 
-/* At the start of a store that never voted: forgets the lines that it has. */
+/* At the start of a store that never voted, if the cell has changed its voters: forgets the lines
+ * of the record of stores. They may be outdated, and the other voters send the present ones. */
 void members_forget_lines(struct quorum *quorum);
 /* Adds the lines that the record of voters has and this store lacks. It lacks them if the agent was
  * added, and restarted before it used the record that adds it. */

@@ -60,7 +60,8 @@ void queues_accepted(struct quorum *quorum, const struct message *message);
 /* Call it when ballots of partitions have changed. It ends the rounds under other ballots, and
  * decides the waiting operations again. */
 void queues_ballots_changed(struct quorum *quorum);
-/* Notes that the voter may claim other partitions than before. */
+/* Call it when the set of partitions that the voter claims may have changed. Looks again at the
+ * operations of its partitions, so that their queues can be handed over. */
 void queues_claims_changed(struct quorum *quorum, uint32_t voter);
 /* Notes that the agent's sessions up to some epoch have ended. */
 void queues_session_ended(struct quorum *quorum, uint32_t agent);

@@ -33,7 +33,7 @@ struct sessions *sessions_lay_out(struct arena *arena, const struct quorum_limit
 void sessions_init(struct quorum *quorum);
 bool sessions_load_mark(struct quorum *quorum, const struct message_session *mark);
 void sessions_start(struct quorum *quorum);
-/* Takes all sessions for renewed just now. Call it when this process stopped for a while, or when
+/* Counts all sessions as just renewed. Call it when this process was stopped for a while, or when
  * its clock was wrong. */
 void sessions_refresh(struct quorum *quorum);
 /* Counts all sessions as just renewed, because a majority of the previous record's voters may have

@@ -22,7 +22,7 @@ struct lease_file_content {
 /* The page. In older releases it ends after the record. */
 struct lease_file_shared {
     struct lease_file_content record;
-    _Atomic int64_t noted_ns; /* the deadline for which kept[] is valid */
+    _Atomic int64_t noted_ns; /* kept[] is valid only if this equals record.deadline_ns */
     /* Releases that know these two fields write them before the deadline. In a page of another
      * release they are 0. */
     _Atomic int64_t lasting_ns; /* the grace period plus 1 */

@@ -99,8 +99,8 @@ struct socket_handler {
     /* Called once, when the closer has ended. From now on closes may block. */
     void (*alone)(void *arg);
     void *arg;
-    /* Called at the start of a callback of the loop that spends time for users. Most of the other
-     * functions are called within such callbacks. May be NULL. */
+    /* Called when the loop begins a callback whose time is charged to users. Most of this struct's
+     * other functions are called inside such a callback. May be NULL. */
     void (*begins)(void *arg);
     /* Called when calls on the connection's socket have cost the agent so much processor time that
      * the connection is set aside. Afterwards closed() is called, or a connection_send() fails. May
