@@ -174,8 +174,8 @@ void burial_close(struct host *host, uint32_t handle, struct host_actions *actio
 
 /*
  * Collects the ids that the holder records of one region name. The owner of such a record may still
- * act on the handle with the named id, so that handle is not freed yet. The records of a region name
- * handles of its own namespace only.
+ * act on the handle with the named id, so that handle is not freed yet. The records of a region
+ * name handles of its own namespace only.
  */
 static void collect_named_ids(struct host *host, uint32_t space)
 {

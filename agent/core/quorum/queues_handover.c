@@ -6,11 +6,11 @@
  * coordinates, hosts repeat their requests and report how long they have waited, so they keep their
  * turns. But an agent that is being restarted at that moment cannot repeat anything, and its host
  * would lose its turn. So a coordinator that stops but stays alive (the preferred voter is back, or
- * this process is about to end) keeps its waiting acquires until another voter claims the partition,
- * but at most KEPT_MS. Then it passes each acquire on, as if the acquire's host had sent it to the
- * wrong voter. Agents of every release understand that. The acquire arrives while the next
- * coordinator still waits for repeats (ORDER_WAIT_MS). If no voter claims the partition in time, the
- * acquires are refused.
+ * this process is about to end) keeps its waiting acquires until another voter claims the
+ * partition, but at most KEPT_MS. Then it passes each acquire on, as if the acquire's host had sent
+ * it to the wrong voter. Agents of every release understand that. The acquire arrives while the
+ * next coordinator still waits for repeats (ORDER_WAIT_MS). If no voter claims the partition in
+ * time, the acquires are refused.
  *
  * A voter that is about to end reports in its heartbeats that it has no majority. So another voter
  * replaces it at once, while it is still there to promise and to vote, and before its
