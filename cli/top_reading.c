@@ -404,6 +404,7 @@ static int lock_compare(struct top_reading *reading, struct top_lock *lock,
 {
     const struct top_sighting *last = &before->sighting;
     bool newer = last->at_ns == 0 || lock->sighting.at_ns - last->at_ns >= sighting_least_ns;
+    const char *agent = NULL;
 
     if (lock->sighting.at_ns != 0 && newer) {
         lock->holds_milli = last->at_ns == 0 ? -1 : rate_milli(last, &lock->sighting);
@@ -412,9 +413,14 @@ static int lock_compare(struct top_reading *reading, struct top_lock *lock,
     if (reading->at_ns - last->at_ns > sighting_kept_ns) {
         return 0;
     }
+    /* the previous reading, which has the agent's name, is freed before this one */
+    if (!keep_text(reading, last->agent, &agent)) {
+        return HF_ENOMEM;
+    }
     lock->sighting = *last;
+    lock->sighting.agent = agent;
     lock->holds_milli = before->holds_milli;
-    return keep_text(reading, last->agent, &lock->sighting.agent) ? 0 : HF_ENOMEM;
+    return 0;
 }
 
 static void count_hosts(struct top_reading *reading, const struct hf_party *const *parties,
