@@ -338,6 +338,17 @@ START_TEST(a_clock_that_is_apart_is_refused_either_way)
 }
 END_TEST
 
+/* Connects again while the agent, which this process plays, does not answer in time. */
+static int connect_in_time(const struct hf_options *options)
+{
+    int64_t guard_ns = boottime_ns() + 60000 * MS;
+    int error;
+    do {
+        error = hf_connect(options, &client);
+    } while (error == HF_ENOAGENT && boottime_ns() < guard_ns);
+    return error;
+}
+
 /* A user must learn that the disk is full, because only making room helps then. */
 START_TEST(a_full_disk_is_named)
 {
@@ -348,14 +359,14 @@ START_TEST(a_full_disk_is_named)
                                  .why = why,
                                  .why_size = sizeof(why)};
     atomic_store(&agent.mood, MOOD_DISK_FULL);
-    ck_assert_int_eq(hf_connect(&options, &client), HF_EFULL);
+    ck_assert_int_eq(connect_in_time(&options), HF_EFULL);
     ck_assert_str_eq(why, "the agent's disk is full: make room where its state_dir is");
     atomic_store(&agent.mood, MOOD_FULL);
-    ck_assert_int_eq(hf_connect(&options, &client), HF_EFULL);
+    ck_assert_int_eq(connect_in_time(&options), HF_EFULL);
     ck_assert_str_eq(why, "the agent has no room for one more connection: a table or its "
                           "disk is full, or it has no descriptors left; its log says which");
     atomic_store(&agent.mood, MOOD_GOOD);
-    ck_assert_int_eq(hf_connect(&options, &client), 0);
+    ck_assert_int_eq(connect_in_time(&options), 0);
 }
 END_TEST
 
