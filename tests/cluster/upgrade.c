@@ -48,7 +48,7 @@ struct load {
     _Atomic uint32_t inside; /* how many processes hold the lock that all of them want */
     _Atomic uint32_t wrong;  /* how often a holder was not alone, or lost its hold */
     _Atomic uint64_t holds[HOSTS];
-    _Atomic int64_t longest_ns[HOSTS]; /* the longest wait for the lock of each host's process */
+    _Atomic int64_t longest_ns[HOSTS]; /* by host: its process's longest wait */
     _Atomic bool end;
 };
 static struct load *load;

@@ -711,7 +711,7 @@ enum breaking {
     BREAK_ORDER,           /* a coordinator serves the host that came last */
     BREAK_WAITED,          /* a coordinator ignores how long a host says that it has waited */
     BREAK_QUEUE,           /* a waiter on a host is put before the earlier waiters of that host */
-    BREAK_FRESH,           /* each grant is treated as fresh */
+    BREAK_FRESH,           /* a host treats each grant as fresh (message_grant.fresh) */
     BREAK_OPENED,          /* a start does not note which commit its store had before it makes
                         * further commits */
     BREAK_PLACE,           /* a restarted agent does not know for which locks its host waits */

@@ -113,8 +113,8 @@ static void reconnect(void)
     rig_connect_again(rig, client, rig_find(rig, client, HFI_FRAME_WELCOME)->frame.welcome.nonce);
 }
 
-/* A client that connects again opens its locks again, one by one. Grants cover its lock-delays
- * until it has reported, by RESUMED, that it has opened all of them. */
+/* A client that connects again opens its locks again, one by one. Until it reports by RESUMED that
+ * it has opened all of them, the host asks for grants with the client's earlier lock-delays. */
 START_TEST(who_opens_his_locks_again_is_covered_until_he_has_said_that_it_is_all)
 {
     struct hfi_frame resumed = {.kind = HFI_FRAME_RESUMED};

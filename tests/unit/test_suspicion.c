@@ -232,7 +232,7 @@ START_TEST(who_wakes_up_takes_nothing_over)
 }
 END_TEST
 
-/* A voter whose suspicion timeout is longer than the others' was replaced while it did not run. It
+/* A voter has a longer suspicion timeout than the others. They replaced it while it did not run. It
  * learns this from the new coordinators' claims, not only when its own round fails. */
 START_TEST(who_was_replaced_in_its_sleep_resigns)
 {

@@ -121,7 +121,7 @@ START_TEST(other_numbers_do_not_count)
     ck_assert_uint_eq(rig->nodes[0].disk.promised[7], promised);
     ck_assert_uint_eq(rig->nodes[0].kinds[MESSAGE_PROMISE], 0);
     ck_assert_uint_eq(rig->nodes[0].kinds[MESSAGE_VOTERS], 1); /* at most once in 100 ms */
-    /* under its own number it would promise */
+    /* node 0 promises if the PREPARE has the number of node 0's own record */
     prepare.number = 2;
     prepare.digest = message_voters_digest(&next);
     rig_give(rig, 0, &prepare);

@@ -103,7 +103,7 @@ static void release(const struct draw *draw, char *out)
     memset(out, 'r', draw->large ? MESSAGE_RELEASE_MAX - 1 : 5);
 }
 
-/* The same for the page's address, which follows the release. */
+/* The address of the status page: also a field of version 4. It follows the release. */
 static void page(const struct draw *draw, char *out)
 {
     memset(out, 0, MESSAGE_ADDRESS_MAX);

@@ -240,8 +240,8 @@ struct plan {
 
 /* ---- queues_plan.c ---- */
 
-/* Decides the requests of the queue, starting with that value: sets their outcomes, and fills in
- * the plan. If held, only repeated acquires are granted. */
+/* Decides the queued requests, for a register whose present value is `value`: sets their outcomes,
+ * and fills in the plan. held: only repeated acquires may be granted yet (ORDER_WAIT_MS). */
 void plan_make(struct quorum *quorum, struct operation *operation, const struct record *value,
                bool held, struct plan *plan);
 /* Returns when the lock-delay that follows the end of that agent's session is over, in nanoseconds

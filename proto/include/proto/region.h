@@ -100,7 +100,8 @@ enum { HFI_CELL_SEQUENCE_SHIFT = 16, HFI_CELL_EPOCH_SHIFT = 40 };
 enum {
     HFI_WAIT_JOINING = 1, /* the waiter has its ticket; the waiters bit may not be set yet */
     HFI_WAIT_WAITING = 2, /* no other waiter can overtake this one */
-    /* the waiter left the queue, or its process ended: a word that names it is passed on */
+    /* the waiter left the queue, or its process ended. If the lock word names this waiter, another
+     * process passes the lock on */
     HFI_WAIT_LEFT = 4,
     /* after LEFT: another process is passing on a word that named the waiter */
     HFI_WAIT_PASSED = 8,

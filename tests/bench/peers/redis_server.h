@@ -16,8 +16,8 @@ struct redisContext;
 
 enum { REDIS_NONCE_SIZE = 48, REDIS_SHA_SIZE = 48, REDIS_SOCKET_MAX = SERVER_PATH_MAX + 16 };
 
-/* The common part of every client. It is the first member of a client, so that a lock's client can
- * be found from it. */
+/* What the clients of all Redis peers have in common. It is the first member of each peer's own
+ * client struct, so redis_lock.client can be cast to that struct. */
 struct redis_client {
     char sha[REDIS_SHA_SIZE]; /* names the script that compares the value and deletes the key */
     uint64_t random;

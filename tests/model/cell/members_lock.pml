@@ -67,8 +67,8 @@
 #endif
 #ifndef SET1
 #define SET1 7  /* number 1: voters 0, 1, 2 */
-#define SET2 15 /* number 2: 3 was added */
-#define SET3 11 /* number 3: 2 was removed */
+#define SET2 15 /* number 2: voter 3 was added */
+#define SET3 11 /* number 3: voter 2 was removed */
 #endif
 #define SET(n) ((n) == 1 -> SET1 : ((n) == 2 -> SET2 : SET3))
 #define COUNT(m) (((m) & 1) + (((m) >> 1) & 1) + (((m) >> 2) & 1) + (((m) >> 3) & 1))
