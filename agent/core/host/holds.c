@@ -108,8 +108,8 @@ static void closing_note(const struct host *host, struct lock_ref at, uint32_t d
     }
 }
 
-/* Returns until when the lock stays closed if a hold ends now, or 0 if delay_ms is 0. Also notes the
- * closing (closing_note()). */
+/* Returns until when the lock stays closed if a hold ends now, or 0 if delay_ms is 0. Also notes
+ * the closing (closing_note()). */
 static int64_t closing_end(const struct host *host, struct lock_ref at, uint32_t delay_ms)
 {
     closing_note(host, at, delay_ms);
