@@ -171,7 +171,8 @@ static const char *const fatal[] = {"execve",
 
 static const char *const refused[] = {"fork", "vfork", "kill", "tkill"};
 
-/* The calls of io/socket/closer.c, of fork() and of signal handlers. */
+/* The system calls that a process of io/socket/closer.c makes, those that fork() makes, and those
+ * of signal handlers. */
 static const char *const closes[] = {"clone",
                                      "clone3",
                                      "fork",

@@ -157,7 +157,7 @@ START_TEST(a_death_before_the_event_is_read_passes_the_lock_on)
 END_TEST
 
 /* The program does not read its events. Its unread hold ends by its lease, and the next one gets
- * the lock. When the program reads at last, its start goes on. */
+ * the lock. When the program reads its events at last, its hf_acquire_start() waits again. */
 START_TEST(an_unread_hold_ends_by_its_lease)
 {
     struct actor_reply reply;

@@ -114,7 +114,8 @@ static bool lists_marks(void)
     return rig->nodes[0].sent[MESSAGE_SYNCED].as.synced.id == 77;
 }
 
-/* Returns whether node 0 answers when that node's agent asks for its epoch under number 2. */
+/* Returns whether node 0 answers when that node's agent asks for its epoch under membership
+ * number 2. */
 static bool says_epoch(uint32_t node)
 {
     struct message_rules rules;

@@ -177,7 +177,7 @@ START_TEST(test_later_fields)
         size_t size = gossip_body_encode(&item, body, sizeof(body));
         bool has_last = item.kind == GOSSIP_LOCK && item.as.lock.has_last;
         if (item.kind == GOSSIP_LOCK && !has_last) {
-            continue; /* the next value would be read as `last` */
+            continue; /* a field behind an item without `last` would be read as `last` */
         }
         memcpy(body + size, "\xa1x\x92\x01\xc3", 5);
         ck_assert(gossip_body_decode(body, size + 5, &item));

@@ -160,6 +160,54 @@ START_TEST(from_one_voter_to_three_and_back)
 }
 END_TEST
 
+/* After a recovery of the cell, all grants have tokens of the new generation, which the lock's slot
+ * cannot take. So the lock changes its slot before the host asks for the grant, and keeps the
+ * grant. (Otherwise the host would give the grant back, and would ask again behind all other
+ * hosts.) Case 0: a process waits. Case 1: another process opens the lock. */
+START_TEST(a_lock_leaves_a_slot_of_an_older_generation_before_the_host_asks)
+{
+    struct hfi_opened opened = cell_open_granted(client);
+    struct hfi_held held;
+    rig_recall(rig, "a", 1);
+    rig_returned(rig, rig_sent(rig, MESSAGE_GIVE_BACK));
+    uint32_t asked = rig_sent_count(rig, MESSAGE_ACQUIRE);
+    go_by(MESSAGE_NUMBERS, "abc");
+    if (_i == 0) {
+        cell_wait_in_queue(&opened, client, false);
+        ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_ACQUIRE), asked);
+        ck_assert_int_eq(cell_try(&opened, &held), HFI_RETIRED);
+        ck_assert_ptr_null(rig_open(rig, client, "a", 0));
+    } else {
+        ck_assert_ptr_null(rig_open(rig, other, "a", 0));
+        ck_assert_int_eq(cell_try(&opened, &held), HFI_RETIRED);
+    }
+    ck_assert_uint_eq(rig->rows, 2);
+    ck_assert_uint_eq(rig->rows_gone, 1);
+    ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_ACQUIRE), asked + 1);
+    rig_grant(rig, rig_sent(rig, MESSAGE_ACQUIRE), MESSAGE_TOKEN_GENERATION + 1,
+              MESSAGE_TOKEN_GENERATION + 100);
+    struct hfi_opened again = cell_opened_by(_i == 0 ? client : other);
+    ck_assert_uint_ne(again.slot, opened.slot);
+    ck_assert_int_eq(cell_try(&again, &held), HFI_HELD);
+    ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_GIVE_BACK), 1);
+}
+END_TEST
+
+/* A lock that had no token yet, or tokens of this generation, keeps its slot. */
+START_TEST(a_lock_stays_in_a_slot_of_this_generation)
+{
+    struct hfi_opened opened = cell_open_granted(client);
+    rig_recall(rig, "a", 1);
+    rig_returned(rig, rig_sent(rig, MESSAGE_GIVE_BACK));
+    go_by(MESSAGE_NUMBERS - 1, "abc");
+    cell_wait_in_queue(&opened, client, false);
+    rig_grant(rig, rig_sent(rig, MESSAGE_ACQUIRE), 101, 200);
+    ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_GIVE_BACK), 1);
+    ck_assert_uint_eq(hfi_word_holder(rig_word(rig, opened.slot)), opened.holder);
+    ck_assert_uint_eq(rig->rows, 1);
+}
+END_TEST
+
 /* ---- an administrator changes the voters ---- */
 
 static struct hfi_frame member(uint32_t act, const char *name, const char *address)
@@ -246,6 +294,9 @@ int main(void)
     tcase_add_test(tests, the_own_host_joins_and_is_removed);
     tcase_add_test(tests, a_voter_moves);
     tcase_add_test(tests, from_one_voter_to_three_and_back);
+    tcase_add_loop_test(tests, a_lock_leaves_a_slot_of_an_older_generation_before_the_host_asks, 0,
+                        2);
+    tcase_add_test(tests, a_lock_stays_in_a_slot_of_this_generation);
     tcase_add_test(tests, a_change_goes_to_a_voter_and_its_answer_to_the_client);
     tcase_add_test(tests, a_change_that_nobody_answers_ends);
     return suite_run(suite);

@@ -566,7 +566,7 @@ START_TEST(answers_of_different_numbers_are_not_counted_together)
     ck_assert_int_eq(renewal_deadline_ns(renewal), 0);
     now += 10 * MS;
     go_by(&two);
-    ack_of('1', first); /* voter 0 gave its answer under number 1 */
+    ack_of('1', first); /* voter 0 gave its answer under membership number 1 */
     ack_of('2', first);
     ck_assert_int_eq(renewal_deadline_ns(renewal), 0);
     answering = &one; /* late answers under number 1 */

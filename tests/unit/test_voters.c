@@ -153,8 +153,8 @@ static void renew_under(uint32_t number, uint64_t digest)
     rig_give(rig, 0, &renew);
 }
 
-/* A voter acknowledges a renewal only under its own number. From number 2 on, the rules in a
- * renewal do not include the voters. */
+/* A voter acknowledges a renewal only if the renewal has the voter's own membership
+ * number. From number 2 on, the rules in a renewal do not include the voters. */
 START_TEST(renewals_are_of_a_number)
 {
     begin(3, 4);

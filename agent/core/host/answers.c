@@ -52,10 +52,7 @@ static void grant_move(struct host *host, struct lock_ref at, const struct messa
 static bool is_of_other_slot(const struct host *host, struct lock_ref at,
                              const struct message_grant *grant)
 {
-    uint64_t top = atomic_load(&space_region(host, at.space)->slots[at.slot].token_top);
-    if (lock_token_last(host, at) != 0) {
-        top = lock_token_last(host, at); /* the agent's own record counts, not the region */
-    }
+    uint64_t top = slot_token_top(host, at);
     return top != 0 && top >> HFI_TOKEN_LOW_BITS != grant->token_last >> HFI_TOKEN_LOW_BITS;
 }
 

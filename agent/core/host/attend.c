@@ -112,7 +112,7 @@ static bool lock_is_missing(const struct host *host, struct lock_ref at)
 void attend_unwanted(struct host *host, struct lock_ref at, struct host_actions *actions)
 {
     if (attend_is_awaited(host, at)) {
-        if (!lock_is_full(host, at)) {
+        if (!lock_is_full(host, at) && !slot_renew(host, &at, actions)) {
             grant_ask(host, at, 0, actions);
         }
     } else if (lock_handles(host, at) == NONE && !clients_unknown(host)) {
@@ -135,7 +135,7 @@ void attend_lock(struct host *host, struct lock_ref at, struct host_actions *act
         grant_attend(host, at, actions);
     } else if (lock_state(host, at) == LOCK_ASKING) {
         grant_ask_anew(host, at, actions);
-    } else if (lock_is_missing(host, at)) {
+    } else if (lock_is_missing(host, at) && !slot_renew(host, &at, actions)) {
         grant_ask(host, at, 0, actions);
     } else if (lock_state(host, at) == LOCK_ADOPTED && lock_request(host, at) != 0) {
         grant_ask_anew(host, at, actions);

@@ -52,7 +52,7 @@ struct locks {
 #define TO(state) (1U << (state))
 static const uint8_t transitions[] = {
     [LOCK_FREE] = TO(LOCK_IDLE) | TO(LOCK_RETIRED),
-    [LOCK_IDLE] = TO(LOCK_FREE) | TO(LOCK_ASKING) | TO(LOCK_RETURNING) |
+    [LOCK_IDLE] = TO(LOCK_FREE) | TO(LOCK_ASKING) | TO(LOCK_RETURNING) | TO(LOCK_RETIRED) |
                   TO(LOCK_GRANTED) | /* before START: this agent's own store knows the grant */
                   TO(LOCK_ADOPTED),
     [LOCK_ASKING] = TO(LOCK_IDLE) | TO(LOCK_GRANTED) | TO(LOCK_RETURNING) | TO(LOCK_RETIRED),

@@ -337,7 +337,9 @@ void opens_open(struct host *host, uint32_t client, const struct hfi_frame *fram
     if (error == 0) {
         error = space_error(host, index);
     }
-    if (error == 0 && !lock_find(host, name, open->name.size, &at)) {
+    if (error == 0 && lock_find(host, name, open->name.size, &at)) {
+        (void)slot_renew(host, &at, actions);
+    } else if (error == 0) {
         /* No process has the lock open. If the client cannot have a handle of it, no lock is
          * made. */
         if (!handle_is_left(host, client)) {

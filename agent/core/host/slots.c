@@ -160,8 +160,7 @@ bool slot_move(struct host *host, struct lock_ref *at, struct host_actions *acti
     uint64_t hash = lock_hash(host, *at);
     publish_gone(host, *at);
     listing_remove(host, *at);
-    /* from here on the lock is IDLE in its new slot; the caller gives the new grant back, and then
-     * the host asks again */
+    /* from here on the lock is IDLE in its new slot */
     lock_move(host, *at, to);
     hfi_index_remove(region, at->slot, hash);
     hfi_index_put(region, slot, hash);
@@ -182,6 +181,22 @@ bool slot_move(struct host *host, struct lock_ref *at, struct host_actions *acti
     watch_changed(host, to);
     *at = to;
     return true;
+}
+
+uint64_t slot_token_top(const struct host *host, struct lock_ref at)
+{
+    uint64_t last = lock_token_last(host, at);
+    /* the agent's own record counts, if there is one; a process can write to the region */
+    return last != 0 ? last : atomic_load(&space_region(host, at.space)->slots[at.slot].token_top);
+}
+
+bool slot_renew(struct host *host, struct lock_ref *at, struct host_actions *actions)
+{
+    uint64_t generation = host->config.voters_number / MESSAGE_NUMBERS;
+    uint64_t top = slot_token_top(host, *at);
+    return lock_state(host, *at) == LOCK_IDLE && top != 0 &&
+           top / MESSAGE_TOKEN_GENERATION < generation && space_is_sound(host, at->space) &&
+           hub_lease_is_safe(host) && slot_move(host, at, actions);
 }
 
 void slot_leave(struct host *host, struct lock_ref at, struct host_actions *actions)

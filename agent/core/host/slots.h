@@ -27,6 +27,13 @@ void slot_persist(struct host *host, struct lock_ref at, struct host_actions *ac
  * slot, and sets *at to that slot. Processes that wait in the old slot find it retired, and open
  * the name again. Returns false if no slot is free. */
 bool slot_move(struct host *host, struct lock_ref *at, struct host_actions *actions);
+/* Returns the highest token that the slot may have handed out; 0: none. */
+uint64_t slot_token_top(const struct host *host, struct lock_ref at);
+/* For a lock that is IDLE, before the host asks for its grant. If the slot's tokens are of an older
+ * generation of the cell, moves the name, because every grant would have tokens for another slot.
+ * The host would have to give that grant back, and would lose its place in the line of hosts.
+ * Returns whether the name has moved. */
+bool slot_renew(struct host *host, struct lock_ref *at, struct host_actions *actions);
 /* Takes the slot from its name, and frees it. */
 void slot_unmake(struct host *host, struct lock_ref at, struct host_actions *actions);
 /* Called when a handle of the slot has ended. If no process has the slot open, frees the slot if it

@@ -67,8 +67,8 @@ struct change {
      * 0: not in this process */
     int64_t guarded_ns[2];
     int64_t *older_ns; /* by agent: when a message of an older version last came; 0: never */
-    /* by agent and voter: the epoch up to which that voter has marked, as this voter read it under
-     * the present number */
+    /* by agent and voter: up to this epoch, that voter has marked the agent's sessions as ended.
+     * This voter has read it since it uses the present record of voters. */
     uint32_t (*epochs)[MESSAGE_VOTERS_MAX];
 };
 

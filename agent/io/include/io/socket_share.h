@@ -53,8 +53,8 @@ struct socket_share {
     struct socket_share *next; /* the next share whose user number has the same low bits */
     uid_t uid;
     uint32_t members;
-    uint32_t greeting; /* the user's connections that have sent no HELLO; the files of the socket
-                        * count them */
+    uint32_t greeting; /* the user's connections that have sent no HELLO; the files in
+                        * agent/io/socket count them */
     uint32_t behind;   /* the user's connections that ended with descriptors unread; socket/unread.c
                         * counts them */
     uint32_t turn;     /* the turn of the loop in which `round` and `cut` were last brought up to
