@@ -18,7 +18,7 @@
 
 #include "../suite_main.h"
 
-enum { HOLDERS = 50, WAITERS = 50, LOCKS = 50, TTL_MS = 5000 };
+enum { HOLDERS = 50, WAITERS = 50, LOCKS = 50, STALLS = 5, TTL_MS = 5000 };
 
 static struct agent_process agent;
 static struct actor holders[HOLDERS];
@@ -346,19 +346,34 @@ static struct faults *start_with_faults(char *path, size_t size)
     return faults;
 }
 
-/* The agent stalls in the middle of a turn, while it sends an answer. It logs that. */
+/* Returns whether the agent logs within a second that it stalled in a turn. */
+static bool tells_stall(void)
+{
+    int64_t end_ns = boottime_now() + 1000 * MS;
+    while (!agent_logged(&agent, "event=stalled turn=") && boottime_now() < end_ns) {
+        sleep_ms(20);
+    }
+    return agent_logged(&agent, "event=stalled turn=");
+}
+
+/* The agent stalls in the middle of a turn, while it sends an answer. It logs that. On a busy
+ * machine the delay may hit a message that the agent sends between two turns. Then the test delays
+ * the answer to another OPEN. */
 START_TEST(a_stall_within_a_turn_is_told)
 {
     char path[96];
+    bool told = false;
     struct faults *faults = start_with_faults(path, sizeof(path));
     REQUIRE(!agent_logged(&agent, "event=stalled turn="), "it stood still before");
-    atomic_store(&faults->hosts[agent.host].send_delay_ms, TTL_MS / 3 + 500);
-    REQUIRE(actor_open(&holders[0], 1, "restart/answered", 200) == 0, "open");
-    int64_t end_ns = boottime_now() + GUARD_MS * MS;
-    while (!agent_logged(&agent, "event=stalled turn=")) {
-        REQUIRE(boottime_now() < end_ns, "a stall of %d ms was not told", TTL_MS / 3 + 500);
-        sleep_ms(20);
+    for (unsigned i = 1; i <= STALLS && !told; i++) {
+        char name[32];
+        snprintf(name, sizeof(name), "restart/answered-%u", i);
+        atomic_store(&faults->hosts[agent.host].send_delay_ms, TTL_MS / 3 + 500);
+        REQUIRE(actor_open(&holders[0], i, name, 200) == 0, "open");
+        REQUIRE(atomic_load(&faults->hosts[agent.host].send_delay_ms) == 0, "it did not stall");
+        told = tells_stall();
     }
+    REQUIRE(told, "a stall of %d ms was not told", TTL_MS / 3 + 500);
     REQUIRE(actor_remaining(&holders[0], 0) > 0, "the hold was lost");
     munmap(faults, sizeof(*faults));
     end_all(holders, 1);
