@@ -321,6 +321,86 @@ START_TEST(one_silence_changes_nothing)
 }
 END_TEST
 
+/* Returns for how long another voter may be silent before that node suspects it. */
+static int64_t suspicion_ns(const struct cell *cell, uint32_t node)
+{
+    struct quorum_survey survey;
+    quorum_survey(cell->nodes[node].quorum, &survey);
+    return survey.suspicion_ns;
+}
+
+/* Sets whether the heartbeats of that node to the others are lost. */
+static void lose_heartbeats(struct cell *cell, uint32_t node, bool lost)
+{
+    for (uint32_t to = 0; to < cell->config.voter_count; to++) {
+        cell->drop[node][to] = lost ? UINT64_C(1) << MESSAGE_HEARTBEAT : 0;
+    }
+}
+
+/* A node's heartbeats come in time, but they echo nothing new, because its link in the other
+ * direction loses heartbeats for most of a second. A heartbeat without a newer echo is no delay. So
+ * each of these silences counts for itself, and the second one makes the timeout longer. */
+START_TEST(a_slow_link_in_one_direction)
+{
+    struct cell *cell = start(3, 300 + (uint64_t)_i);
+    for (uint32_t silence = 0; silence < 3; silence++) {
+        lose_heartbeats(cell, 2, true);
+        cell_run(cell, 700 * CELL_MS);
+        lose_heartbeats(cell, 2, false);
+        cell_run(cell, 800 * CELL_MS);
+    }
+    ck_assert_int_lt(cell->now_ns, 9 * SECOND); /* still in the first window of measurements */
+    ck_assert_int_gt(suspicion_ns(cell, 2), 2 * 700 * CELL_MS);
+    cell_destroy(cell);
+}
+END_TEST
+
+/* Makes node 0 propose a value. From now on, the voters' answers take late_ns longer. */
+static void propose(struct cell *cell, const char *name, uint64_t id, int64_t late_ns)
+{
+    cell->late_kinds = UINT64_C(1) << MESSAGE_ACCEPTED;
+    cell->late_ns = late_ns;
+    cell_acquire(cell, 0, 0, name, id, 1, MESSAGE_MODE_EXCLUSIVE, 0);
+    cell_settle(cell);
+}
+
+/* Sets `name` to the next name, in alphabetical order, that node 0 coordinates. */
+static void next_of_node_0(struct cell *cell, char *name)
+{
+    do {
+        name[0]++;
+        ck_assert_int_le(name[0], 'z');
+    } while (cell_coordinator(cell, name) != 0);
+}
+
+/* Several rounds of a node are under way at once: some take long, the others do not. A short round
+ * that ends right before a long one is no delay. So each long round counts for itself, and after
+ * two of them no round is given up at that age. */
+START_TEST(long_rounds_among_short_ones)
+{
+    struct cell *cell = start(3, 310 + (uint64_t)_i);
+    char name[2] = "`"; /* the character before 'a' */
+    uint64_t id = 0;
+    for (uint32_t round = 0; round < 3; round++) {
+        next_of_node_0(cell, name);
+        propose(cell, name, ++id, 350 * CELL_MS);
+        cell_run(cell, 300 * CELL_MS);
+        next_of_node_0(cell, name);
+        propose(cell, name, ++id, 0);
+        ck_assert_uint_eq(cell_got_count(cell, 0, MESSAGE_GRANT), 2 * round + 1);
+        cell_run(cell, 100 * CELL_MS);
+        ck_assert_uint_eq(cell_got_count(cell, 0, MESSAGE_GRANT), 2 * round + 2);
+        cell_run(cell, SECOND);
+    }
+    uint64_t rounds = rounds_used(cell);
+    next_of_node_0(cell, name);
+    propose(cell, name, ++id, 600 * CELL_MS);
+    cell_run(cell, 2 * SECOND);
+    ck_assert_uint_eq(rounds_used(cell), rounds);
+    cell_destroy(cell);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("suspicion");
@@ -334,6 +414,8 @@ int main(void)
     tcase_add_loop_test(tests, slow_links, 0, 4);
     tcase_add_loop_test(tests, slow_rounds, 0, 4);
     tcase_add_loop_test(tests, one_silence_changes_nothing, 0, 12);
+    tcase_add_loop_test(tests, a_slow_link_in_one_direction, 0, 4);
+    tcase_add_loop_test(tests, long_rounds_among_short_ones, 0, 4);
     tcase_set_timeout(tests, 120);
     return suite_main("suspicion", tests);
 }

@@ -50,13 +50,27 @@ static int64_t usual_ns(const struct lag *lag)
     return least_ns > second_ns ? least_ns : second_ns;
 }
 
+/* Returns whether a measurement is so long that it can make a timeout longer. */
+static bool is_delay(int64_t took_ns)
+{
+    return FACTOR * took_ns > QUORUM_TAKEOVER_MS * MS_NS;
+}
+
 /* Adds a measurement. One silence delays several things: the echoes under way when it began, the
  * echoes after it, and all rounds. Their delays end together. So a delay that ends soon after
- * another delay, within half of its own length, is taken for the same silence. */
+ * another delay, within half of its own length, is taken for the same silence.
+ *
+ * A shorter measurement is no delay, and shows no silence that the next delay could share: for
+ * example a round that took a few milliseconds while another round waited, or a heartbeat without a
+ * newer echo (0). If such a measurement set counted_ns, a delay that ends right after it would be
+ * taken for the same silence, and would not count. */
 static void note(const struct quorum *quorum, struct lag *lag, int64_t took_ns)
 {
-    bool same = step_now_ns(quorum) - lag->counted_ns < took_ns / 2;
-    lag->counted_ns = same ? lag->counted_ns : step_now_ns(quorum);
+    int64_t now_ns = step_now_ns(quorum);
+    bool same = now_ns - lag->counted_ns < took_ns / 2;
+    if (!same && is_delay(took_ns)) {
+        lag->counted_ns = now_ns;
+    }
     if (took_ns > lag->worst_ns[0]) {
         lag->second_ns[0] = same ? lag->second_ns[0] : lag->worst_ns[0];
         lag->worst_ns[0] = took_ns;
