@@ -208,6 +208,90 @@ START_TEST(a_lock_stays_in_a_slot_of_this_generation)
 }
 END_TEST
 
+/* ---- the slot that a lock has left ---- */
+
+static void ask_for_another_generation(uint32_t who)
+{
+    go_by(MESSAGE_NUMBERS, "abc");
+    ck_assert_ptr_null(rig_open(rig, who, "a", 0));
+    rig_grant(rig, rig_sent(rig, MESSAGE_ACQUIRE), MESSAGE_TOKEN_GENERATION + 1,
+              MESSAGE_TOKEN_GENERATION + 100);
+}
+
+/* Another agent begins. The lock "a" has that slot. The process of `client` lives, but is not
+ * connected yet. */
+static void begin_again(uint32_t slot)
+{
+    const struct host_peer peer = {.pid = 77, .rights = {HOST_MAY_USE}};
+    rig_restart(rig, 1);
+    ck_assert(host_load_slot(rig->host, 0, slot, (const uint8_t *)"a", 1));
+    ck_assert(host_load_survivor(rig->host, client, client, 4242, &peer));
+    rig_begin(rig);
+}
+
+/* The client connects again, and has no handles to open again. */
+static void resume_nothing(void)
+{
+    struct hfi_frame frame = {.kind = HFI_FRAME_RESUMED};
+    rig_connect_again(rig, client, 4242);
+    ck_assert_int_eq(rig_ask(rig, client, &frame)->frame.error, 0);
+}
+
+/* Opens another lock, and returns its slot. */
+static uint32_t slot_of_another_lock(const char *name)
+{
+    uint32_t who = rig_connect(rig, HOST_MAY_USE);
+    rig->fresh = true;
+    return rig_open_granted(rig, who, name, 0).slot;
+}
+
+/* A slot is retired while a client of the previous agent may have it open. When all handles of the
+ * clients are known, and none is of that slot, the slot is free again. */
+START_TEST(a_slot_that_is_left_before_all_handles_are_known_is_freed)
+{
+    struct hfi_opened opened = cell_open_granted(client);
+    rig_recall(rig, "a", 1);
+    rig_returned(rig, rig_sent(rig, MESSAGE_GIVE_BACK));
+    begin_again(opened.slot);
+    rig_lease(rig, 1, 0, true); /* the recovery ends the session */
+    rig_lease(rig, 2, rig->now_ns + 100000 * RIG_MS, false);
+    other = rig_connect(rig, HOST_MAY_USE);
+    ask_for_another_generation(other);
+    ck_assert_uint_ne(cell_opened_by(other).slot, opened.slot);
+    ck_assert_uint_ne(slot_of_another_lock("b"), opened.slot);
+    resume_nothing();
+    ck_assert_uint_eq(slot_of_another_lock("c"), opened.slot);
+}
+END_TEST
+
+/* The previous agent has retired the slot. Case 0: the lock's present slot is above that slot.
+ * Cases 1 and 2: all slots in use are below it. In case 2, this agent takes no slot before all
+ * handles are known. */
+START_TEST(a_slot_that_the_agent_before_retired_is_freed)
+{
+    struct hfi_opened first = rig_open_granted(rig, client, "0", 0);
+    struct hfi_opened opened = cell_open_granted(client);
+    rig_recall(rig, "a", 2);
+    rig_returned(rig, rig_sent(rig, MESSAGE_GIVE_BACK));
+    if (_i != 0) { /* frees a slot below that of "a" */
+        rig_close(rig, client, first.handle);
+        rig_recall(rig, "0", 1);
+        rig_returned(rig, rig_sent(rig, MESSAGE_GIVE_BACK));
+    }
+    ask_for_another_generation(other);
+    struct hfi_opened moved = cell_opened_by(other);
+    ck_assert_int_eq(hfi_word_mode(rig_word(rig, opened.slot)), HFI_GRANT_RETIRED);
+    ck_assert(_i == 0 ? moved.slot > opened.slot : moved.slot < opened.slot);
+    begin_again(moved.slot);
+    if (_i != 2) {
+        ck_assert_uint_ne(slot_of_another_lock("b"), opened.slot);
+    }
+    resume_nothing();
+    uint32_t slots[] = {slot_of_another_lock("c"), slot_of_another_lock("d")};
+    ck_assert(slots[0] == opened.slot || slots[1] == opened.slot);
+}
+END_TEST
+
 /* ---- an administrator changes the voters ---- */
 
 static struct hfi_frame member(uint32_t act, const char *name, const char *address)
@@ -297,6 +381,8 @@ int main(void)
     tcase_add_loop_test(tests, a_lock_leaves_a_slot_of_an_older_generation_before_the_host_asks, 0,
                         2);
     tcase_add_test(tests, a_lock_stays_in_a_slot_of_this_generation);
+    tcase_add_test(tests, a_slot_that_is_left_before_all_handles_are_known_is_freed);
+    tcase_add_loop_test(tests, a_slot_that_the_agent_before_retired_is_freed, 0, 3);
     tcase_add_test(tests, a_change_goes_to_a_voter_and_its_answer_to_the_client);
     tcase_add_test(tests, a_change_that_nobody_answers_ends);
     return suite_run(suite);

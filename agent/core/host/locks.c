@@ -145,7 +145,7 @@ uint32_t locks_free(const struct host *host, uint32_t space)
     return host->locks->spaces[space].free_count;
 }
 
-uint32_t lock_take_slot(struct host *host, uint32_t space)
+uint32_t lock_take_slot(struct host *host, uint32_t space, bool unknown)
 {
     struct locks_space *own = &host->locks->spaces[space];
     uint32_t slot = own->free - 1;
@@ -156,7 +156,7 @@ uint32_t lock_take_slot(struct host *host, uint32_t space)
     }
     struct lock_ref at = {space, own->end};
     uint32_t count = space_region(host, space)->slot_count;
-    while (at.slot < count &&
+    while (unknown && at.slot < count &&
            hfi_word_mode(atomic_load(lock_word(host, at))) == HFI_GRANT_RETIRED) {
         lock_adopt_retired(host, at);
         at.slot = ++own->end;

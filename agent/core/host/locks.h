@@ -57,9 +57,10 @@ uint32_t locks_end(const struct host *host, uint32_t space);
 /* Returns the number of free slots below locks_end(). */
 uint32_t locks_free(const struct host *host, uint32_t space);
 /* Takes a free slot. Returns NONE if there is none. The lock in the slot is still FREE, and the
- * caller resets the word. Leaves out slots that the previous agent retired, because a process may
+ * caller resets the word. If `unknown` is set, some handles of the previous agent's clients are not
+ * known yet. Then this call leaves out slots that the previous agent retired, because a process may
  * still have them open. */
-uint32_t lock_take_slot(struct host *host, uint32_t space);
+uint32_t lock_take_slot(struct host *host, uint32_t space, bool unknown);
 /* Makes an IDLE lock of that name in the slot. From now on lock_find() finds it. */
 void lock_make(struct host *host, struct lock_ref at, uint32_t name);
 /* Moves the name to the slot `to`, with all that this agent knows of its lock, except the handles,

@@ -17,7 +17,7 @@
 /* Takes a free slot and resets its word. Returns NONE if all slots are in use. */
 static uint32_t slot_take(struct host *host, uint32_t index)
 {
-    struct lock_ref at = {index, lock_take_slot(host, index)};
+    struct lock_ref at = {index, lock_take_slot(host, index, clients_unknown(host))};
     if (at.slot == NONE) {
         return NONE;
     }
@@ -142,7 +142,7 @@ void slots_known(struct host *host)
     for (uint32_t i = 0; i < host->config.namespace_count; i++) {
         for (uint32_t slot = 0; space_is_used(host, i) && slot < locks_end(host, i); slot++) {
             struct lock_ref at = {i, slot};
-            if (seats_first_block(host, at) != 0) {
+            if (seats_first_block(host, at) != 0 || lock_state(host, at) == LOCK_RETIRED) {
                 slot_unused(host, at);
             }
         }

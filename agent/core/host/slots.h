@@ -40,7 +40,7 @@ void slot_unmake(struct host *host, struct lock_ref at, struct host_actions *act
  * is retired; otherwise frees the slot's seats. */
 void slot_unused(struct host *host, struct lock_ref at);
 /* Call it after the start, and whenever all handles of one more survivor are known. If the handles
- * of all survivors are known, calls slot_unused() for each slot that has seats. */
+ * of all survivors are known, calls slot_unused() for each slot that has seats or is retired. */
 void slots_known(struct host *host);
 /* For a slot whose region was given up: forgets what this host knows of it. */
 void slot_leave(struct host *host, struct lock_ref at, struct host_actions *actions);
