@@ -55,7 +55,7 @@ static void write_lines(const struct breaking *breaking, const struct hf_break_i
         return; /* the lock may be held, so nothing is known about the rest */
     }
     if (info->silent_count > 0) {
-        fputs("ended        what is not known, on ", stdout);
+        fputs("ended        not known, on ", stdout);
         write_silent(stdout, info);
         putchar('\n');
     } else if (info->ended_count == 0 && info->more == 0) {

@@ -91,8 +91,8 @@ static void look_at_session(struct doctor *doctor)
     }
     if (doctor->session == HF_SESSION_SAFE) {
         finding = doctor_find(doctor, FINDING_WARN, "session", NULL,
-                              "safe, %s left, but not all the time: until %s ago the holds did "
-                              "not count, or ended",
+                              "safe, %s left; but until %s ago it was not, and the holds did not "
+                              "count, or ended",
                               left, text_duration(ago, age_ns));
         doctor_advise(
             finding, "a session that is safe all the time",
@@ -228,7 +228,7 @@ static void look_at_files(struct doctor *doctor)
 
     if (loose != NULL) {
         finding = doctor_find(doctor, FINDING_WARN, "files", NULL,
-                              "others than root and the agent's user may write to %s", loose->text);
+                              "users other than root and the agent's may write to %s", loose->text);
         doctor_advise(finding, "a configuration that only its administrator writes",
                       "chown root, chmod go-w: a user that may write to it gives itself any lock");
     }

@@ -126,10 +126,11 @@ static void look_at_stores(struct doctor *doctor)
         doctor_advise(finding, "the stores that the cell knows, of a majority",
                       starting > 0
                           ? "stop the agent that starts over and had a good store, then: "
-                            "holdfast member rejoin --undo; put mixed up state_dirs back; if they "
-                            "are lost, so is the cell: OPERATIONS.md, \"A voter's store\""
-                          : "put those state_dirs back that were mixed up; if they are lost for "
-                            "good: OPERATIONS.md, \"Two of three are gone\"");
+                            "holdfast member rejoin --undo; if state_dirs were mixed up, put each "
+                            "back on its host; if the stores are lost, the cell is lost: "
+                            "OPERATIONS.md, \"A voter's store\""
+                          : "if state_dirs were mixed up, put each back on its host; if the "
+                            "stores are lost for good: OPERATIONS.md, \"Two of three are gone\"");
         return;
     }
     finding = doctor_find(doctor, FINDING_ERROR, "voters", NULL,
@@ -226,7 +227,7 @@ static void look_at_voters(struct doctor *doctor)
     }
     snprintf(finding->remedy, sizeof finding->remedy,
              "bring as many voters back%s; until then no lock changes hands between hosts",
-             count_starting(doctor) > 0 ? ", or undo a start over (holdfast member rejoin --undo)"
+             count_starting(doctor) > 0 ? ", or undo a rejoin (holdfast member rejoin --undo)"
                                         : "");
 }
 
@@ -269,7 +270,7 @@ static void look_at_record(struct doctor *doctor)
             "[voters] is not this agent's record of voters (record %" PRId64
             "), which may be old: no majority answers",
             number);
-        doctor_advise(unsure, "the voters by which the cell goes",
+        doctor_advise(unsure, "the voters that the cell uses",
                       "bring a majority back, and look again: either of the two may be right");
         return;
     }
@@ -310,7 +311,7 @@ static void look_at_own_vote(struct doctor *doctor)
          "their answers, soon after the start",
          "start those that do not answer; voter_waits in this agent's log names them"},
         {"recovering", FINDING_WARN, "the cell was recovered: this voter does not vote yet",
-         "no lock is granted until every session and lock-delay of before is over",
+         "no lock is granted until all sessions and lock-delays from before the recovery are over",
          "wait: recovery_waits in this agent's log has how long; a restart begins the wait anew"},
         {"rejoining", FINDING_WARN,
          "this voter does not vote yet: it starts over, and waits for what the others have in "
@@ -390,8 +391,9 @@ static void look_at_round_trips(struct doctor *doctor)
                 text_duration(worst, took_ns));
             snprintf(finding->expected, sizeof finding->expected,
                      "below %s, a tenth of session_ttl", text_duration(bound, ttl_ns / 10));
-            snprintf(finding->remedy, sizeof finding->remedy,
-                     "see its disk and the network to it, or raise session_ttl in the whole cell");
+            snprintf(
+                finding->remedy, sizeof finding->remedy,
+                "check its disk and the network to it, or raise session_ttl in the whole cell");
         }
     }
     if (longest_ns < 0) {
@@ -513,7 +515,8 @@ static bool look_at_certificates(struct doctor *doctor)
          "set this host's clock (date), or that of the machine where the certificate was made, "
          "and make a new certificate (docs/TLS.md)"},
         {"certificate_ends", FINDING_WARN,
-         "two weeks more, or a quarter of its whole time if that is less",
+         "certificates that are valid for two weeks more, or for a quarter of their lifetime if "
+         "that is less",
          "issue a new certificate (docs/TLS.md), put it in place of the old one: the agent reads "
          "it within minutes, or at systemctl reload holdfastd"},
     };

@@ -300,11 +300,12 @@ void doctor_look_at_disk(struct doctor *doctor)
     }
     if (doctor_value(doctor, NULL, "flushes", 0) > 0) {
         judge_flush(doctor, doctor_value(doctor, NULL, "flush_worst_ns", 0),
-                    "of the agent's own of the last minutes, the longest took");
+                    "the longest of the agent's own flushes in the last minutes took");
     } else if (own_ns < 0) {
-        doctor_find(doctor, FINDING_OK, "flush", NULL, "the agent made none since its start");
+        doctor_find(doctor, FINDING_OK, "flush", NULL,
+                    "the agent has made no flush since its start");
     }
     if (pending_ns > ttl_ns / 3) {
-        judge_flush(doctor, pending_ns, "one is under way, for");
+        judge_flush(doctor, pending_ns, "a flush of the agent is under way, for");
     }
 }

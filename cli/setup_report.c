@@ -135,7 +135,7 @@ static void report_folders(const struct setup *setup)
     }
     if (!first) {
         printf("These folders have keys. Remove the copies when the hosts have them.\n"
-               "%s/ca.key is the cell's: whoever has it can join the cell.\n",
+               "%s/ca.key is the key of the cell's CA: everybody who has it can join the cell.\n",
                setup->certificates);
     }
 }
@@ -148,7 +148,7 @@ void setup_report_from(const struct setup *setup, const char *name)
     }
     printf("%s: the agent %s may start\n", setup->target.output, name);
     report_start(setup);
-    printf("  rm -r %s   # it has the key, too\n", setup->from);
+    printf("  rm -r %s   # the key is in it, too\n", setup->from);
 }
 
 void setup_report_one_host(const struct setup *setup)

@@ -46,9 +46,10 @@ void driver_see_session(struct driver *driver)
         notify_lease(driver, &lease);
     }
     if (lease.lost && lease.epoch + 1 >= MESSAGE_EPOCH_LIMIT) {
-        driver_fail(driver, "session",
-                    "its number is the last one that there is, and it was lost: the agent's name "
-                    "is used up (docs/OPERATIONS.md, \"Session numbers\")");
+        driver_fail(
+            driver, "session",
+            "the session with the highest possible number was lost: the agent's name is used "
+            "up (docs/OPERATIONS.md, \"Session numbers\")");
     } else if (lease.lost && driver_failed(driver) == NULL) {
         driver->next_epoch = lease.epoch + 1;
         driver_kept(driver, batch_add_epoch(driver->open, driver->next_epoch));

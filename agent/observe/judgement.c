@@ -136,8 +136,8 @@ static void judge_own_vote(const struct judgement_facts *facts, struct judgement
                   "others to make a new cell"},
         {"listed", "this voter does not vote yet: it waits until a majority of the voters has "
                    "reported which commit of this voter's store it saw last"},
-        {"recovering", "the cell was recovered: this voter does not vote until every session and "
-                       "lock-delay of before is over"},
+        {"recovering", "the cell was recovered: this voter does not vote until all sessions and "
+                       "lock-delays from before the recovery are over"},
         {"rejoining", "this voter does not vote yet: it starts over, and waits for what the others "
                       "have in their stores"},
     };
@@ -248,7 +248,7 @@ static void judge_disk(const struct judgement_facts *facts, struct judgement *ou
             facts->disk_inodes, facts->state_dir);
     }
     if (facts->state_dir_open) {
-        add(out, REASON_STATE_DIR_OPEN, NULL, "others than the agent's user may write to %s",
+        add(out, REASON_STATE_DIR_OPEN, NULL, "users other than the agent's may write to %s",
             facts->state_dir);
     }
     if (facts->files_gone != NULL) {

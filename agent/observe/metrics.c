@@ -149,19 +149,20 @@ static void write_agent(struct text *text, const struct metrics *metrics)
             "How often the session stopped being safe", metrics->interruptions);
     seconds(text, "holdfast_lease_remaining_seconds",
             "Time left of the lease; negative after its deadline", metrics->remaining_ns);
-    gauge(text, "holdfast_clock_astray", "1 while the clock's rate is beyond max_drift",
-          metrics->astray);
+    gauge(text, "holdfast_clock_astray",
+          "1 while the kernel adjusts the clock by more than max_drift", metrics->astray);
     histogram(text, "holdfast_renewal_round_trip_seconds",
               "Time from sending a renewal to each voter's acknowledgement", metrics->round_trip);
     histogram(text, "holdfast_loop_turn_seconds", "How long the loop's turns took", metrics->turn);
-    counter(text, "holdfast_stalls_total", "How often this process found that it had stood still",
+    counter(text, "holdfast_stalls_total", "How often the agent noticed that it had stood still",
             metrics->stalls);
     counter(text, "holdfast_slow_turns_total",
             "Turns of the loop that took more than a twentieth of session_ttl",
             metrics->slow_turns);
-    counter(text, "holdfast_costly_connections_total",
-            "Connections of clients that were set aside because packets cost the agent much",
-            metrics->costly);
+    counter(
+        text, "holdfast_costly_connections_total",
+        "Connections of clients that the agent set aside because their packets cost it much time",
+        metrics->costly);
     family(text, "holdfast_log_lines_missing_total", "counter", "Lines of log not written");
     add(text,
         "holdfast_log_lines_missing_total{reason=\"limit\"} %" PRIu64
@@ -181,12 +182,12 @@ static void write_locks(struct text *text, const struct metrics *metrics)
           (int64_t)here->held);
     gauge(text, "holdfast_locks_closed", "Locks that a lock-delay keeps closed",
           (int64_t)here->closed);
-    gauge(text, "holdfast_waiters", "Places in the queues of this host's locks",
+    gauge(text, "holdfast_waiters", "Handles that wait, in the queues of all locks",
           (int64_t)here->waiters);
-    seconds(text, "holdfast_hold_oldest_seconds", "For how long the oldest exclusive hold lasts",
+    seconds(text, "holdfast_hold_oldest_seconds", "Age of the oldest exclusive hold",
             here->oldest_hold_ns);
     seconds(text, "holdfast_wait_oldest_seconds",
-            "For how long the first waiter has waited where it is longest", here->oldest_wait_ns);
+            "The longest wait among the first waiters of all queues", here->oldest_wait_ns);
     gauge(text, "holdfast_slots", "Slots of all regions", (int64_t)here->slots);
     gauge(text, "holdfast_slots_used", "Slots in use", (int64_t)here->slots_used);
     gauge(text, "holdfast_seats", "Seats of all regions", (int64_t)here->seats);
@@ -194,40 +195,40 @@ static void write_locks(struct text *text, const struct metrics *metrics)
           (int64_t)here->seats_used);
     gauge(text, "holdfast_regions_given_up", "Namespaces that are not served now",
           metrics->regions_given_up);
-    counter(text, "holdfast_regions_given_up_total", "How often a region was given up",
+    counter(text, "holdfast_regions_given_up_total", "How often the agent gave a region up",
             metrics->given_up);
-    counter(text, "holdfast_regions_begun_anew_total", "How often a namespace was begun anew",
-            metrics->begun_anew);
+    counter(text, "holdfast_regions_begun_anew_total",
+            "How often a namespace began anew with a fresh region", metrics->begun_anew);
 }
 
 static void write_host(struct text *text, const struct metrics *metrics)
 {
     const struct host_counts *host = metrics->host;
     histogram(text, "holdfast_acquire_seconds",
-              "Time from asking the cell for a grant to having it", &host->acquire);
-    histogram(text, "holdfast_hold_seconds",
-              "Age of the exclusive holds that were found, one look at each renewal",
+              "Time from asking the cell for a grant until the grant arrives", &host->acquire);
+    histogram(text, "holdfast_hold_seconds", "Age of the exclusive holds at each sample",
               &host->hold_age);
     histogram(text, "holdfast_wait_seconds",
-              "Age of the first waits that were found, one look at each renewal", &host->wait_age);
+              "How long the first waiter of each queue has waited at each sample", &host->wait_age);
     counter(text, "holdfast_opens_total", "Handles that clients asked for", host->opens);
     counter(text, "holdfast_opens_refused_total", "Handles that clients asked for and did not get",
             host->opens_refused);
-    counter(text, "holdfast_grants_total", "Grants that came to this host", host->grants);
-    counter(text, "holdfast_recalls_total", "Grants of this host that were recalled",
-            host->recalls);
-    counter(text, "holdfast_handoffs_total", "Grants given back because another host waits",
+    counter(text, "holdfast_grants_total", "Grants that this host received", host->grants);
+    counter(text, "holdfast_recalls_total",
+            "Recalls of this host's grants, because another host waits", host->recalls);
+    counter(text, "holdfast_handoffs_total", "Grants that this host gave back because of a recall",
             host->handoffs);
     counter(text, "holdfast_give_backs_total",
-            "Grants given back whose return the cell has acknowledged", host->give_backs);
-    counter(text, "holdfast_token_ranges_total", "Ranges of tokens leased to this host",
-            host->ranges);
+            "Grants that this host gave back, counted when the acknowledgement arrives",
+            host->give_backs);
+    counter(text, "holdfast_token_ranges_total",
+            "Ranges of tokens that the voters leased to this host", host->ranges);
     counter(text, "holdfast_sessions_lost_total", "Sessions of this agent that ended",
             host->sessions_lost);
     counter(text, "holdfast_region_repairs_total",
-            "Contradictions between a region and what the agent knows, each repaired",
+            "Entries of a region that contradicted what the agent knows, and that it corrected",
             host->repairs);
-    family(text, "holdfast_holds_lost_total", "counter", "Holds that were taken away");
+    family(text, "holdfast_holds_lost_total", "counter", "Holds that the agent took away");
     labelled(text, "holdfast_holds_lost_total", "cause", loss_names, host->losses, HOST_LOSS_COUNT);
     family(text, "holdfast_requests_refused_total", "counter",
            "Requests of this host that the cell refused");
@@ -245,13 +246,16 @@ static void write_driver(struct text *text, const struct metrics *metrics)
               "Time from handing a batch to the disk until it is known to be durable",
               &driver->flush);
     counter(text, "holdfast_commits_total", "Batches made durable", metrics->commits);
-    gauge(text, "holdfast_inbox_messages", "Messages that wait for this agent's cores",
+    gauge(text, "holdfast_inbox_messages", "Messages to this agent that it has not handled yet",
           queues->inbox);
-    gauge(text, "holdfast_batch_rows", "Rows that collect for the next commit", queues->records);
-    gauge(text, "holdfast_batch_flying_rows", "Rows on their way to the disk", queues->flying);
-    gauge(text, "holdfast_batch_waiting", "Answers and messages that wait for the disk",
+    gauge(text, "holdfast_batch_rows", "Rows of the store that wait for the next commit",
+          queues->records);
+    gauge(text, "holdfast_batch_flying_rows",
+          "Rows of the commit that is being written to the disk", queues->flying);
+    gauge(text, "holdfast_batch_waiting", "Answers and messages that wait until a batch is durable",
           queues->waiting);
-    gauge(text, "holdfast_deferred_messages", "Messages that are sent with the next ones",
+    gauge(text, "holdfast_deferred_messages",
+          "Messages that the agent keeps for a moment, to send them with the next ones",
           queues->later);
 }
 
@@ -263,7 +267,7 @@ static void write_quorum(struct text *text, const struct metrics *metrics)
         return;
     }
     histogram(text, "holdfast_coordinator_wait_seconds",
-              "Time from a request's arrival at this coordinator to its grant", &quorum->wait);
+              "Time from the arrival of a request at this coordinator to its grant", &quorum->wait);
     counter(text, "holdfast_coordinator_grants_total", "Grants that this coordinator made",
             quorum->grants);
     family(text, "holdfast_coordinator_refused_total", "counter",
@@ -272,30 +276,33 @@ static void write_quorum(struct text *text, const struct metrics *metrics)
              metrics->driver->refused, REFUSALS);
     counter(text, "holdfast_partitions_taken_total", "Partitions that this voter took over",
             quorum->taken_over);
-    counter(text, "holdfast_partitions_left_total", "Partitions that it ceased to coordinate",
-            quorum->left);
+    counter(text, "holdfast_partitions_left_total",
+            "Partitions that this voter ceased to coordinate", quorum->left);
     counter(text, "holdfast_sessions_ended_total",
             "Sessions that this coordinator ended, because they had expired",
             quorum->sessions_ended);
-    counter(text, "holdfast_promises_total", "Promises of this voter's acceptor",
+    counter(text, "holdfast_promises_total", "Promises that this voter made as an acceptor",
             metrics->driver->promises);
-    counter(text, "holdfast_accepts_total", "Values that this voter's acceptor accepted",
+    counter(text, "holdfast_accepts_total", "Values that this voter accepted as an acceptor",
             metrics->driver->accepts);
     gauge(text, "holdfast_partitions", "Partitions that this voter coordinates",
           voting->partitions);
     gauge(text, "holdfast_partitions_incomplete",
-          "Partitions that this voter coordinates but has not completed yet", voting->incomplete);
-    gauge(text, "holdfast_registers", "Lock names that this voter's store has", voting->registers);
-    gauge(text, "holdfast_registers_max", "Lock names that this voter's store has room for",
+          "Partitions that this voter coordinates, and whose registers it has not all read yet",
+          voting->incomplete);
+    gauge(text, "holdfast_registers", "Lock names with a value in this voter's store",
+          voting->registers);
+    gauge(text, "holdfast_registers_max", "Lock names that this voter has room for",
           voting->registers_max);
     gauge(text, "holdfast_agents_known", "Names of agents that this voter knows", voting->agents);
-    gauge(text, "holdfast_coordinator_requests", "Requests of hosts that wait at this coordinator",
-          voting->requests);
-    seconds(text, "holdfast_suspicion_seconds", "For how long another voter may be silent",
+    gauge(text, "holdfast_coordinator_requests",
+          "Requests of hosts that wait at this voter for an answer", voting->requests);
+    seconds(text, "holdfast_suspicion_seconds",
+            "For how long another voter may be silent before this voter takes over from it",
             voting->suspicion_ns);
     gauge(text, "holdfast_voting", "1 if this voter votes", voting->votes);
-    gauge(text, "holdfast_majority", "1 if a majority of the voters answers this voter",
-          voting->majority);
+    gauge(text, "holdfast_majority",
+          "1 if a majority of the voters receives this voter's heartbeats", voting->majority);
 }
 
 /* Writes one sample for each other voter, and one for all other agents together. */

@@ -208,7 +208,7 @@ static int decide(struct agent *agent, const struct alive_own *own, const struct
         return agent_fail(agent, AGENT_EXIT_SOFTWARE,
                           "nothing was done: the cell was recovered, and this store is from before "
                           "(%s): start this host's agent as usual, and it follows; to recover the "
-                          "cell once more, use a store of after that recovery",
+                          "cell once more, use a store from after that recovery",
                           voters);
     case ALIVE_UNSURE:
         write_chosen(asked, record, CHOSEN_SILENT, voters);
@@ -288,7 +288,7 @@ void alive_print(const struct agent *agent, const struct peers_asked *asked)
     if (asked->count == 0) {
         return;
     }
-    printf("\nThe other voters answer now, or do not:\n");
+    printf("\nThe other voters' answers:\n");
     for (uint32_t i = 0; i < asked->count; i++) {
         print_answer(&asked->of[i], record);
     }
@@ -299,6 +299,6 @@ void alive_print(const struct agent *agent, const struct peers_asked *asked)
             const struct message_agent *name = &asked->newest.of[i].name;
             printf("%s %.*s", i > 0 ? "," : "", (int)name->length, name->text);
         }
-        printf(".\nUse the store of one of those, if one is left.\n");
+        printf(".\nIf one of these voters still has its store, use that store.\n");
     }
 }

@@ -136,7 +136,8 @@ static int plan(struct agent *agent, const struct store_survey *survey,
         survey->round > UINT32_MAX - 2 * (uint32_t)ROUNDS_SKIPPED) {
         return agent_fail(
             agent, AGENT_EXIT_CONFIG,
-            "a cell can be recovered %u times, and this one has been: begin another cell",
+            "this cell was recovered %u times, and no cell can be recovered more often: begin "
+            "another cell",
             MESSAGE_RECOVERIES_LIMIT - 1);
     }
     rules = (struct message_rules){.session_ttl_ns = agent->config.session_ttl_ns,
@@ -193,12 +194,14 @@ static void print_seen(const struct message_agent *name, const struct store_surv
     for (uint32_t i = 0; i < survey->seen_count; i++) {
         const struct quorum_seen *seen = &survey->seen[i];
         if (memcmp(&seen->voter, name, sizeof(*name)) == 0) {
-            printf("  %-12.*s after its commit %" PRIu64 ", the last one that this store noted\n",
+            printf("  %-12.*s after its commit %" PRIu64
+                   ", the last commit that this store knows of\n",
                    (int)name->length, name->text, seen->commit);
             return;
         }
     }
-    printf("  %-12.*s no commit of it is known here\n", (int)name->length, name->text);
+    printf("  %-12.*s since an unknown time: this store knows of no commit of it\n",
+           (int)name->length, name->text);
 }
 
 static void explain(const struct agent *agent, const struct store_survey *survey,
@@ -213,8 +216,9 @@ static void explain(const struct agent *agent, const struct store_survey *survey
            " of them granted to a host\n",
            agent->meta.commit, survey->registers, survey->held);
     if (record->count > 1) {
-        printf("\nWhat the other voters decided without this store is forgotten: who holds which "
-               "lock, and\nwhether they changed the voters. That is what they did\n");
+        printf("\nWhat the other voters decided without this store is forgotten: which host holds "
+               "which\nlock, and whether they changed the voters. The recovery loses what these "
+               "voters decided:\n");
     }
     for (uint32_t i = 0; i < record->count; i++) {
         if (i != agent->host_config.self) {
@@ -226,12 +230,12 @@ static void explain(const struct agent *agent, const struct store_survey *survey
            "anywhere. Voters that\nrun follow this one as soon as they hear of it, and all their "
            "sessions and holds end.\n");
     printf("This is recovery %" PRIu32 " of the cell, as far as this store knows. If the cell was "
-           "recovered\nsince the store is from, use a store of after that recovery.\n",
+           "recovered\nafter this store was written, use a store from after that recovery.\n",
            recovery->voters.recoveries);
-    printf("\nThen every session and every hold of before is over. No lock is granted in the first "
-           "%" PRIu32 " s after\nthe agent's start: so long a lock of before may be held, or "
-           "closed. Tokens go on above all of\nbefore. The other voters are refused for ever, with "
-           "the stores that they had.\n\n",
+    printf("\nThis ends all sessions and all holds. No lock is granted in the first %" PRIu32
+           " s after the agent's\nstart: until then a lock may still be held, or closed by a "
+           "lock-delay. New tokens are higher\nthan all earlier ones. The other voters are refused "
+           "for ever, with the stores that they have now.\n\n",
            (recovery->wait_ms + 999) / 1000);
 }
 

@@ -144,8 +144,8 @@ static bool layout_allows(void *arg, const char *space, const char *shm_name)
     snprintf(agent->error, sizeof(agent->error),
              "%s: found layout %" PRIu32 "%s, expected %d, and %" PRIu32
              " living processes (one is %" PRIu32 ") that may hold locks there: nothing was "
-             "changed; they keep them if the release that made it is started again within %" PRId64
-             " ms",
+             "changed. They keep their locks if the release that made this layout is started again "
+             "within %" PRId64 " ms",
              shm_name, layout, memory_is_flat(shm_name) ? " in no folder" : "",
              (int)HFI_REGION_VERSION, living.count, living.first, left_ns / 1000000);
     return false;

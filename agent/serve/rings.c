@@ -22,8 +22,8 @@ static void answer_rings(const struct socket_share *share, struct rings *rings, 
     log_unsigned(&line, "without_cause", rings->nothings);
     log_text(&line, "text",
              rings->nothings > rings->count / 2
-                 ? "a process of this user rings without end and for nothing"
-                 : "processes of this user ring more than half a processor can answer");
+                 ? "a process of this user rings all the time without need"
+                 : "processes of this user ring more often than half a processor can answer");
     log_end(&line);
     rings_logged(rings, now_ns);
 }

@@ -61,11 +61,11 @@ status=0
 LD_LIBRARY_PATH=$build/lib "$work/before" "$work/no-agent.sock" >"$work/printed" 2>/dev/null ||
     status=$?
 [[ $status == 69 && $(<"$work/printed") == "$version" ]] ||
-    { echo "the program of before: exit status $status, expected 69"; exit 1; }
+    { echo "the earlier program: exit status $status, expected 69"; exit 1; }
 "$cxx" "${options[@]}" -std=c++17 -Wall -Wextra -Werror -I"$source/include" -c \
     "$here/program_of_before.cpp" -o "$work/before.o"
 unset 'options[-1]'
-echo "a program of before: good"
+echo "an earlier program: good"
 
 cmake --install "$build" --prefix "$work/prefix" >/dev/null
 pc=$(find "$work/prefix" -name holdfast.pc)

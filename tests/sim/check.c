@@ -306,7 +306,7 @@ void check_break_done(const struct check_break *before)
         if (before->numbers[i] != 0 && note->number == before->numbers[i] &&
             note->end == HOLD_RUNS && sim_now() < ends_ns(note) && counts_now(i) &&
             note->number == before->numbers[i] && note->end == HOLD_RUNS) {
-            sim_fail("lock %u was broken, but process %u of host %u still has its hold of before",
+            sim_fail("lock %u was broken, but process %u of host %u still has its earlier hold",
                      before->lock, note->process, note->agent->index);
         }
     }

@@ -89,7 +89,7 @@ static const struct {
     {"voters=rru,b.starts_over=1", 2,
      "voters       2 of 3 stores are refused or start over: the others are no majority"},
     {"voters=rru", 2, "voters       2 of 3 stores are refused or start over"},
-    {"voters=uuu,interrupted_age_ns=60000000000", 1, "session      safe, 4.2 s left, but not all"},
+    {"voters=uuu,interrupted_age_ns=60000000000", 1, "session      safe, 4.2 s left; but until"},
     {"voters=uru,b.rules_differ=1", 2, "config       b: it has other voters or times"},
     {"voters=uuu,voters_number=3,voters_differ=1", 1,
      "config       [voters] differs from the voters of the cell (record 3)"},
@@ -119,9 +119,10 @@ static const struct {
      "faster"},
     {"voters=uuu,b.clock_low_ppm=-130000,b.clock_high_ppm=-120000", 2,
      "clocks       b: its clock runs slower"},
-    {"voters=uuu,flush_worst_ns=700000000", 1, "flush        of the agent's own"},
-    {"voters=uuu,flush_worst_ns=2100000000", 2, "flush        of the agent's own"},
-    {"voters=uuu,flush_pending_ns=3000000000", 2, "flush        one is under way, for 3.0 s"},
+    {"voters=uuu,flush_worst_ns=700000000", 1, "flush        the longest of the agent's own"},
+    {"voters=uuu,flush_worst_ns=2100000000", 2, "flush        the longest of the agent's own"},
+    {"voters=uuu,flush_pending_ns=3000000000", 2,
+     "flush        a flush of the agent is under way, for 3.0 s"},
     {"voters=uuu,shm_used=1048576", 1, "memory       64512 KiB of the regions have no memory"},
     {"voters=uuu,leftovers=1,leftovers_size=28000000", 1,
      "memory       27 MiB are left of a replaced store (/dev/shm/holdfast.dev.dev.0f); the agent "
@@ -278,7 +279,7 @@ START_TEST(remedies_lead_out)
     run_doctor("voters=uru", "", &ran);
     ck_assert_ptr_nonnull(strstr(ran.out, "member rejoin --help"));
     run_doctor("voters=urd,b.starts_over=1", "", &ran);
-    ck_assert_ptr_nonnull(strstr(ran.out, "or undo a start over"));
+    ck_assert_ptr_nonnull(strstr(ran.out, "or undo a rejoin"));
 }
 END_TEST
 

@@ -537,7 +537,7 @@ START_TEST(test_break_reports)
                                           "closed       for 4.9 s more (lock-delay)\n"));
     run_command("ended=2,ended_more=40,unanswered=2", "break --now a", &ran);
     ck_assert_ptr_nonnull(strstr(ran.out, "ended        and 40 more\n"
-                                          "ended        what is not known, on host-c, host-d\n"
+                                          "ended        not known, on host-c, host-d\n"
                                           "open         at once (--now)\n"));
     run_command("ended=1,closed=1,unanswered=1", "break --json a", &ran);
     ck_assert_str_eq(ran.out,

@@ -285,7 +285,7 @@ static const struct {
                "store ends\n"},
     {set_inodes, "degraded\ndisk_full: 63 more files can be made under /srv/a: a new process needs "
                  "one\n"},
-    {set_open, "degraded\nstate_dir_open: others than the agent's user may write to /srv/a\n"},
+    {set_open, "degraded\nstate_dir_open: users other than the agent's may write to /srv/a\n"},
     {set_files, "degraded\nfiles_gone: moved or removed: /srv/a/holdfast.db\n"},
     {set_deaf, "degraded\ninbox_deaf: this agent's inbox takes no connections\n"},
     {set_certificate_good, "well\n"},

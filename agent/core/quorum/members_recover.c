@@ -52,8 +52,8 @@ bool recover_is_over(struct quorum *quorum)
     struct action_log *log = step_log(quorum, "cell_recovered", NULL,
                                       quorum->members->voters.recoveries);
     log->well = true;
-    step_log_text(log, "all sessions of before the recovery are over: locks are granted from now "
-                       "on");
+    step_log_text(log, "all sessions from before the recovery are over: locks are granted from "
+                       "now on");
     return true;
 }
 
@@ -64,8 +64,8 @@ int64_t recover_tick(struct quorum *quorum)
         int64_t left_ms = (recover->votes_ns - step_now_ns(quorum)) / MS_NS;
         struct action_log *log = step_log(quorum, "recovery_waits", NULL, left_ms);
         recover->log_ns = step_now_ns(quorum) + LOG_AGAIN_MS * MS_NS;
-        step_log_text(log, "the cell was recovered: no lock is granted until every session and "
-                           "lock-delay of before is over");
+        step_log_text(log, "the cell was recovered: no lock is granted until all sessions and "
+                           "lock-delays from before the recovery are over");
     }
     return recover->log_ns < recover->votes_ns ? recover->log_ns : recover->votes_ns;
 }

@@ -110,8 +110,8 @@ static void log_slow(struct quorum *quorum)
     if (slow) {
         step_log_text(log,
                       "even the fastest majority of the voters answers late (too little processor "
-                      "time here or there, or slow links): a silent voter is replaced after this "
-                      "many milliseconds, not 400");
+                      "time on this host or on theirs, or slow links): a silent voter is replaced "
+                      "after this many milliseconds, not 400");
     }
 }
 

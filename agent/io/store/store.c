@@ -474,7 +474,7 @@ static bool fail_format(struct store *store, sqlite3_int64 format)
     written_by(store, release, sizeof(release));
     return store_fail(store,
                       "has format %lld, expected at most %d: it was written by Holdfast %s, this "
-                      "is %s; start that one again, or see docs/OPERATIONS.md, going back",
+                      "is %s; start that release again, or see docs/OPERATIONS.md, \"Going back\"",
                       (long long)format, (int)STORE_FORMAT_CHANGED,
                       release[0] != '\0' ? release : "of an unknown version", HF_VERSION);
 }
