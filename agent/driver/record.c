@@ -293,7 +293,9 @@ void driver_record_message(struct driver *driver, const struct message *message)
 {
     const struct message_told *told = &message->as.told;
     if (message->kind == MESSAGE_ASK_VOTERS) {
-        if (driver->record.number > message->as.ask_voters.number) {
+        /* An agent that asks for a record takes the answer as one that was chosen. */
+        bool chosen = !driver->config.record_unsure;
+        if (chosen && driver->record.number > message->as.ask_voters.number) {
             struct message answer;
             message_zero(&answer);
             answer.kind = MESSAGE_VOTERS;

@@ -287,6 +287,19 @@ START_TEST(an_observer_that_knows_nothing_yet_asks)
 }
 END_TEST
 
+/* An answer to ASK_VOTERS counts as a record that was chosen. An observer whose record is only that
+ * of its configuration does not answer. */
+START_TEST(an_observer_passes_on_no_record_of_its_configuration)
+{
+    be_observer(_i == 0);
+    fill_told(MESSAGE_ASK_VOTERS, "x", 1, "abc");
+    told.as.ask_voters.number = 0;
+    trace[0] = '\0';
+    driver_received(driver, &told);
+    ck_assert_str_eq(trace, _i == 0 ? "" : "x:voters");
+}
+END_TEST
+
 START_TEST(an_observer_becomes_a_learner)
 {
     be_observer(false);
@@ -395,6 +408,7 @@ int main(void)
     tcase_add_test(tests, an_observer_takes_no_other_cell);
     tcase_add_test(tests, an_observer_asks_for_a_newer_record);
     tcase_add_test(tests, an_observer_that_knows_nothing_yet_asks);
+    tcase_add_loop_test(tests, an_observer_passes_on_no_record_of_its_configuration, 0, 2);
     tcase_add_test(tests, an_observer_becomes_a_learner);
     tcase_add_test(tests, the_voters_of_the_configuration_are_asked);
     tcase_add_test(tests, who_goes_by_another_record_is_compared);

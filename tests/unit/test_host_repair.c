@@ -228,6 +228,24 @@ START_TEST(closed_for_ever_over_a_restart)
 }
 END_TEST
 
+/* The previous agent was killed within a break, which keeps the word closed while it looks for
+ * holds. The next agent opens the lock, and does not count that as a repair. */
+START_TEST(closed_by_an_agent_that_was_killed)
+{
+    open_both();
+    rig_recall(rig, "a", rig->version);
+    rig_returned(rig, rig_sent(rig, MESSAGE_GIVE_BACK));
+    atomic_fetch_or(word_of_a(), HFI_W_CLOSED);
+    rig_restart(rig, 1);
+    ck_assert(host_load_slot(rig->host, 0, opened.slot, (const uint8_t *)"a", 1));
+    ck_assert_ptr_null(host_check_region(rig->host, 0));
+    rig_begin(rig);
+    ck_assert(!(*word_of_a() & HFI_W_CLOSED));
+    heal();
+    ck_assert_uint_eq(host_counts(rig->host)->repairs, 0);
+}
+END_TEST
+
 START_TEST(a_token_above_the_range)
 {
     open_both();
@@ -685,6 +703,7 @@ int main(void)
     tcase_add_test(tests, closed_by_nobody_is_open);
     tcase_add_test(tests, opened_by_nobody_is_closed);
     tcase_add_test(tests, closed_for_ever_over_a_restart);
+    tcase_add_test(tests, closed_by_an_agent_that_was_killed);
     tcase_add_test(tests, a_token_above_the_range);
     tcase_add_test(tests, a_token_below_what_was_seen);
     tcase_add_test(tests, another_top_of_the_range);

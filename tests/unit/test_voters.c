@@ -388,8 +388,20 @@ START_TEST(a_removed_voter_learns_again)
     expect_complete(0, MESSAGE_MEMBER_ADD, 3);
     expect_complete(3, MESSAGE_MEMBER_REMOVE, 0);
     ck_assert_int_eq(rig_status(rig, 0), MESSAGE_STATUS_RETIRED);
+    uint64_t commit = quorum_reported_commit(rig->nodes[0].quorum);
+    ck_assert_uint_eq(commit, rig->nodes[0].disk.commits);
     if (_i > 0) {
         rig_kill(rig, 0);
+    } else {
+        rig_run(rig, 2000); /* it learns that its removal is complete */
+        /* votes from before the removal that still wait for the disk report this commit, too */
+        struct message learn = rig_message(rig, 1, MESSAGE_LEARN);
+        learn.as.told.learn = true;
+        learn.as.told.id = 1;
+        message_voters_copy(&learn.as.told.voters, &rig->nodes[1].disk.voters);
+        rig_give(rig, 0, &learn);
+        ck_assert_int_eq(rig_status(rig, 0), MESSAGE_STATUS_LEARNING);
+        ck_assert_uint_ge(quorum_reported_commit(rig->nodes[0].quorum), commit);
     }
     if (_i > 1) {
         /* host-b is removed, and is added again with another store */

@@ -221,6 +221,10 @@ static void adopt_lock(struct host *host, struct lock_ref at, uint32_t *ghost,
         if (hfi_word_mode(word) != HFI_GRANT_NONE || (word & HFI_W_HOLDER)) {
             lock_revoke(host, at, HFI_GRANT_NONE, HFI_ENDING_SESSION);
         }
+        if (hub_has_room(actions)) {
+            /* the previous agent may have been killed within a break, which closes the word */
+            word_repair(host, at, actions);
+        }
         return;
     }
     if (lock_is_granted(host, at) &&

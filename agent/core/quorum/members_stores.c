@@ -184,8 +184,12 @@ uint64_t members_opened_commit(const struct quorum *quorum)
 
 uint64_t members_reported_commit(const struct quorum *quorum)
 {
-    /* RETIRED: votes from before the voter's removal may still wait for the disk */
-    bool voted = members_votes(quorum) || quorum->members->status == MESSAGE_STATUS_RETIRED;
+    /* Votes from before the voter's removal may still wait for the disk, also if the store has
+     * begun to learn again since (members_learn_again()). */
+    enum message_voter_status status = quorum->members->status;
+    bool removed = status == MESSAGE_STATUS_RETIRED ||
+                   (status == MESSAGE_STATUS_LEARNING && quorum->members->voted);
+    bool voted = members_votes(quorum) || removed;
     bool logged = voted && quorum->members->commit >= quorum->members->vote_commit;
     return logged ? quorum->members->commit : members_opened_commit(quorum);
 }
