@@ -3,6 +3,8 @@
  */
 #include "describe.h"
 
+#include <stdbool.h>
+
 #include "text.h"
 
 static void describe_holder(struct json *json, const struct hf_party *holder)
@@ -61,12 +63,16 @@ static void describe_behind(struct json *json, const struct hf_behind *behind)
         json_null(json, "behind");
         return;
     }
+    bool broken = behind->ending == HF_ENDING_BROKEN;
+
     json_open_object(json, "behind");
     json_text(json, "agent", behind->agent);
     json_signed_or_null(json, "pid", behind->pid);
     json_signed_or_null(json, "uid", behind->uid);
     json_text(json, "command", behind->command);
     json_text(json, "reason", ending_word(behind->ending));
+    json_text(json, "by_agent", broken ? behind->by_agent : NULL);
+    json_signed_or_null(json, "by_uid", broken ? behind->by_uid : -1);
     json_ms_or_null(json, "since_ms", behind->elapsed_ns);
     json_close_object(json);
 }

@@ -508,17 +508,18 @@ static bool look_at_certificates(struct doctor *doctor)
         const char *remedy;
     } known[] = {
         {"certificate_over", FINDING_ERROR, "certificates that are valid now",
-         "see whether this host's clock is right (date); issue a new certificate (docs/TLS.md), "
-         "put it in place of the old one: the agent reads it within minutes, or at systemctl "
-         "reload holdfastd"},
+         "see whether this host's clock is right (date); issue a new certificate, or if the CA's "
+         "has ended, make a new CA (docs/TLS.md, \"New certificates\"); the agent reads the files "
+         "within minutes, or at systemctl reload holdfastd"},
         {"certificate_early", FINDING_ERROR, "certificates that are valid now",
          "set this host's clock (date), or that of the machine where the certificate was made, "
          "and make a new certificate (docs/TLS.md)"},
         {"certificate_ends", FINDING_WARN,
          "certificates that are valid for two weeks more, or for a quarter of their lifetime if "
          "that is less",
-         "issue a new certificate (docs/TLS.md), put it in place of the old one: the agent reads "
-         "it within minutes, or at systemctl reload holdfastd"},
+         "issue a new certificate, and put it in place of the old one; or if the CA's ends, change "
+         "to a new CA (docs/TLS.md, \"New certificates\"); the agent reads the files within "
+         "minutes, or at systemctl reload holdfastd"},
     };
 
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {

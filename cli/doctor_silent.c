@@ -115,9 +115,9 @@ static void nobody_answers(struct doctor *doctor)
                         "and do what setup then says; or start an agent without it (holdfastd "
                         "--dev, or holdfastd --config FILE; restart it if it runs: no hold is "
                         "lost), or name its socket with --socket"
-                      : "start it (systemctl start holdfastd, or holdfastd --dev; restart it if "
-                        "it runs: no hold is lost), read its log (journalctl -u holdfastd), or "
-                        "name its socket with --socket");
+                      : "start it (systemctl start holdfastd; restart it if it runs: no hold is "
+                        "lost), read its log (journalctl -u holdfastd), or name its socket with "
+                        "--socket");
 }
 
 /* Lets holdfastd check the configuration of the service, which does not start with a wrong one. */

@@ -19,8 +19,7 @@ void lock_write_mode(FILE *out, const struct hf_lock_info *info)
         fprintf(out, "closed %s", text_duration(duration, info->closed_ns));
         return;
     }
-    fprintf(out, "%s%s", text_state(info->state),
-            info->state == HF_STATE_FREE && info->age_ns < 0 ? "?" : "");
+    fputs(text_state_seen(info), out);
 }
 
 static void write_who(FILE *out, int64_t uid, const char *command)

@@ -82,6 +82,13 @@ const char *text_state(enum hf_state state)
     return "free";
 }
 
+const char *text_state_seen(const struct hf_lock_info *info)
+{
+    bool unsure = info->state == HF_STATE_FREE && info->closed_ns <= 0 && info->age_ns < 0;
+
+    return unsure ? "free?" : text_state(info->state);
+}
+
 /* Returns the user's name, or NULL if it has none. The result is valid until the next call. The
  * last user is remembered, because a listing asks for the same one again and again, and a directory
  * service may answer slowly. */
@@ -289,7 +296,7 @@ void text_write_lock(FILE *out, const struct hf_lock_info *info)
 
     fputs("name         ", out);
     text_write_clean(out, info->name, 0);
-    fprintf(out, "\nmode         %s\n", text_state(info->state));
+    fprintf(out, "\nmode         %s\n", text_state_seen(info));
     if (info->closed_ns > 0) {
         fprintf(out, "closed       for %s more (lock-delay)\n",
                 text_duration(duration, info->closed_ns));
@@ -325,7 +332,7 @@ void text_write_lock_line(FILE *out, const struct hf_lock_info *info)
     char duration[TEXT_DURATION_SIZE];
 
     text_write_clean(out, info->name, 0);
-    fprintf(out, ": %s", text_state(info->state));
+    fprintf(out, ": %s", text_state_seen(info));
     if (info->holder_count == 1) {
         const struct hf_party *holder = info->holders[0];
 
@@ -341,6 +348,9 @@ void text_write_lock_line(FILE *out, const struct hf_lock_info *info)
     }
     if (info->waiter_count > 0) {
         fprintf(out, "; %zu waiting", info->waiter_count);
+    }
+    if (info->holder_count == 0 && info->closed_ns <= 0 && info->age_ns < 0) {
+        fputs("; another host may hold it, and has reported nothing for too long", out);
     }
     if (info->closed_ns > 0) {
         fprintf(out, "; closed for %s", text_duration(duration, info->closed_ns));

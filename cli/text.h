@@ -47,6 +47,11 @@ void text_write_now(FILE *out, bool utc);
 
 const char *text_mode(enum hf_mode mode);
 const char *text_state(enum hf_state state);
+
+/* Returns the state of the lock for people: as text_state(), but "free?" if the lock looks free and
+ * is open, and other hosts have reported nothing for too long, so that one of them may hold it. */
+const char *text_state_seen(const struct hf_lock_info *info);
+
 const char *text_session(enum hf_session_state state);
 const char *text_voter(enum hf_voter_state state);
 

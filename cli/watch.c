@@ -44,7 +44,15 @@ struct watch_command {
     char names[NAMES_A_TURN][NAME_SIZE];
 };
 
-/* Writes what a line says about the lock, without the durations, which differ each time. */
+static void write_behind(FILE *out, const struct hf_behind *behind)
+{
+    fprintf(out, "\n%s %" PRId64 " %" PRId64 " %s %d %s %" PRId64,
+            behind->agent != NULL ? behind->agent : "?", behind->pid, behind->uid,
+            behind->command != NULL ? behind->command : "", (int)behind->ending,
+            behind->by_agent != NULL ? behind->by_agent : "?", behind->by_uid);
+}
+
+/* Writes what a JSON object says about the lock, without the durations, which differ each time. */
 static void write_state(FILE *out, const struct hf_lock_info *info)
 {
     fprintf(out, "%s %d %d %d %s", info->name, (int)info->state, info->closed_ns > 0,
@@ -58,11 +66,24 @@ static void write_state(FILE *out, const struct hf_lock_info *info)
                 party->agent != NULL ? party->agent : "?", party->pid, party->uid, (int)party->mode,
                 party->token, party->command != NULL ? party->command : "");
     }
+    if (info->behind != NULL) {
+        write_behind(out, info->behind);
+    }
+}
+
+/* Writes what a line of text says about the lock, as if each lock-delay had the same time left. A
+ * line says less than an object: it has no coordinator, and only the number of waiters. */
+static void write_line(FILE *out, const struct hf_lock_info *info)
+{
+    struct hf_lock_info still = *info;
+
+    still.closed_ns = info->closed_ns > 0;
+    text_write_lock_line(out, &still);
 }
 
 /* Returns a text that is equal for two lines that say the same, whatever their times and durations.
  * The caller frees it. NULL: no memory. */
-static char *same_text(const struct hf_lock_info *info)
+static char *same_text(const struct hf_lock_info *info, bool json)
 {
     char *text = NULL;
     size_t size = 0;
@@ -71,7 +92,11 @@ static char *same_text(const struct hf_lock_info *info)
     if (out == NULL) {
         return NULL;
     }
-    write_state(out, info);
+    if (json) {
+        write_state(out, info);
+    } else {
+        write_line(out, info);
+    }
     if (fclose(out) != 0) {
         free(text);
         return NULL;
@@ -112,7 +137,7 @@ static int write_json(const struct hf_lock_info *info)
 static int print_lock(const struct hf_lock_info *info, void *arg)
 {
     struct watch_command *watch = arg;
-    char *text = same_text(info);
+    char *text = same_text(info, watch->json);
     char **last = last_place(watch, info->name);
     int error = 0;
 

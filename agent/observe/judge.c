@@ -155,6 +155,9 @@ static void collect_peers(const struct agent *agent, struct texts *texts,
     facts->tls_begin_s = texts->peers.tls.begin_s;
     facts->tls_soon_s = texts->peers.tls.soon_s;
     facts->tls_end_s = texts->peers.tls.end_s;
+    facts->tls_soon_end_s = texts->peers.tls.soon_end_s;
+    facts->tls_soon_ca = texts->peers.tls.soon_ca;
+    facts->tls_end_ca = texts->peers.tls.end_ca;
     facts->tls_kept = texts->peers.tls_kept;
 }
 

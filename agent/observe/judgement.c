@@ -14,6 +14,7 @@ static const char *const names[REASON_KINDS] = {
     [REASON_SESSION_LOST] = "session_lost",
     [REASON_SESSION_NONE] = "session_none",
     [REASON_SESSION_JEOPARDY] = "session_jeopardy",
+    [REASON_NO_MAJORITY] = "no_majority",
     [REASON_SOCKET_GONE] = "socket_gone",
     [REASON_RECORDS_FAIL] = "records_fail",
     [REASON_NAMESPACE_DOWN] = "namespace_down",
@@ -104,6 +105,36 @@ static void judge_session(const struct judgement_facts *facts, struct judgement 
     }
 }
 
+static bool is_refused(const struct judgement_voter *voter)
+{
+    return !voter->self && voter->refused && !voter->starts_over && !voter->rules_differ;
+}
+
+static bool is_down(const struct judgement_voter *voter)
+{
+    return !voter->self && !voter->up && !voter->refused && !voter->starts_over;
+}
+
+/* While the session is safe, the holds of this host count and its processes hand its locks on. But
+ * without a majority this host gets no further lock. A session that is not safe says that already.
+ */
+static void judge_majority(const struct judgement_facts *facts, struct judgement *out)
+{
+    uint32_t votes = 0;
+    for (uint32_t i = 0; i < facts->voter_count; i++) {
+        const struct judgement_voter *voter = &facts->voters[i];
+        votes += voter->self ? facts->not_vote == NULL
+                             : voter->up && !voter->refused && !voter->starts_over;
+    }
+    if (facts->session == RENEWAL_SAFE && facts->voter_count > 0 &&
+        votes <= facts->voter_count / 2) {
+        add(out, REASON_NO_MAJORITY, NULL,
+            "no majority of the voters answers (%" PRIu32 " of %" PRIu32 "): this host gets no "
+            "lock that it does not have already",
+            votes, facts->voter_count);
+    }
+}
+
 /* A process can spoil its own namespace. One such namespace must not make the agent look as if it
  * served nobody, because a monitor might restart the agent. */
 static void judge_namespaces(const struct judgement_facts *facts, struct judgement *out)
@@ -146,16 +177,6 @@ static void judge_own_vote(const struct judgement_facts *facts, struct judgement
             add(out, REASON_NOT_VOTING, NULL, "%s", known[i].text);
         }
     }
-}
-
-static bool is_refused(const struct judgement_voter *voter)
-{
-    return !voter->self && voter->refused && !voter->starts_over && !voter->rules_differ;
-}
-
-static bool is_down(const struct judgement_voter *voter)
-{
-    return !voter->self && !voter->up && !voter->refused && !voter->starts_over;
 }
 
 static void judge_voters(const struct judgement_facts *facts, struct judgement *out)
@@ -258,18 +279,26 @@ static void judge_disk(const struct judgement_facts *facts, struct judgement *ou
 
 /* ---- the network ---- */
 
+/* Names the certificate by its key in the configuration, because an operator who has just replaced
+ * one of the two must see which one is meant. */
+static const char *certificate_name(bool is_ca)
+{
+    return is_ca ? "the CA's certificate ([tls] ca)" : "this agent's certificate ([tls] cert)";
+}
+
 static void judge_certificates(const struct judgement_facts *facts, struct judgement *out)
 {
     int64_t left_s = facts->tls_end_s - facts->now_s;
     if (facts->tls_end_s != 0 && left_s <= 0) {
         add(out, REASON_CERTIFICATE_OVER, NULL,
-            "a certificate has ended: no new connection to another agent comes up");
+            "%s has ended: no new connection to another agent comes up",
+            certificate_name(facts->tls_end_ca));
     } else if (facts->tls_end_s != 0 && facts->tls_begin_s > facts->now_s) {
         add(out, REASON_CERTIFICATE_EARLY, NULL,
             "by this host's clock a certificate is not valid yet");
     } else if (facts->tls_end_s != 0 && facts->now_s > facts->tls_soon_s) {
-        add(out, REASON_CERTIFICATE_ENDS, NULL, "a certificate ends in %" PRId64 " h",
-            left_s / 3600);
+        add(out, REASON_CERTIFICATE_ENDS, NULL, "%s ends in %" PRId64 " h",
+            certificate_name(facts->tls_soon_ca), (facts->tls_soon_end_s - facts->now_s) / 3600);
     }
     if (facts->tls_kept != NULL) {
         add(out, REASON_CERTIFICATE_KEPT, NULL, "the files of [tls] cannot be used now: %s",
@@ -305,6 +334,7 @@ void judgement_make(const struct judgement_facts *facts, struct judgement *out)
     out->level = JUDGEMENT_WELL;
     out->count = 0;
     judge_session(facts, out);
+    judge_majority(facts, out);
     if (facts->socket_gone) {
         add(out, REASON_SOCKET_GONE, NULL, "%s was removed: no new process finds this agent",
             facts->socket);

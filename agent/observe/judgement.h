@@ -3,8 +3,8 @@
  *
  *   well      everything is served, and nothing is missing
  *   degraded  everything is served, but something is missing: one more failure may be trouble
- *   failing   something is not served: the holds of this host do not count, or new processes are
- *             not served, or no namespace is
+ *   failing   something is not served: the holds of this host do not count, or it gets no further
+ *             lock, or new processes are not served, or no namespace is
  *
  * Only this module judges. The status page, /healthz, the metrics, the log, `holdfast status` and
  * `holdfast doctor` show its judgement, so they cannot disagree. `holdfast doctor` shows more than
@@ -31,6 +31,7 @@ enum reason_kind {
     REASON_SESSION_LOST,
     REASON_SESSION_NONE,
     REASON_SESSION_JEOPARDY,
+    REASON_NO_MAJORITY,
     REASON_SOCKET_GONE,
     REASON_RECORDS_FAIL,
     /* degraded */
@@ -116,7 +117,10 @@ struct judgement_facts {
     int64_t tls_begin_s; /* since when all certificates are valid, wall clock; 0: no TLS */
     int64_t tls_soon_s;  /* from then on a certificate ends soon */
     int64_t tls_end_s;
-    const char *tls_kept; /* why the present files of [tls] were refused; NULL: the agent uses
+    int64_t tls_soon_end_s; /* the end of the certificate that tls_soon_s is about */
+    bool tls_soon_ca;       /* that certificate is the CA's, not this agent's */
+    bool tls_end_ca;        /* tls_end_s is the end of the CA's certificate */
+    const char *tls_kept;   /* why the present files of [tls] were refused; NULL: the agent uses
                            * them */
     const char *http_down;
     int64_t descriptors_used;

@@ -264,9 +264,10 @@ void page_locks(struct html *html, const struct page_view *page)
     term_end(html);
     html_add(html, "</dl>\n");
     if (census->closed > 0) {
-        html_add(html,
-                 "<p class=\"soft\">The holder of a closed lock vanished. The lock opens when "
-                 "its lock-delay is over.</p>\n");
+        html_add(
+            html,
+            "<p class=\"soft\">The last hold of a closed lock was not released. The lock opens "
+            "when its lock-delay is over.</p>\n");
     }
     if (page->show == CONFIG_SHOW_FIGURES) {
         html_add(html, "<p class=\"soft\">Names of locks are not shown here, because everybody who "

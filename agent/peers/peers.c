@@ -600,7 +600,12 @@ const char *peers_release(const struct agent *agent, const struct message_agent 
 
 static struct peers_tls_times times_from(struct transport_tls_times times)
 {
-    return (struct peers_tls_times){times.begin_s, times.soon_s, times.end_s};
+    return (struct peers_tls_times){.begin_s = times.begin_s,
+                                    .soon_s = times.soon_s,
+                                    .end_s = times.end_s,
+                                    .soon_end_s = times.soon_end_s,
+                                    .soon_ca = times.soon_ca,
+                                    .end_ca = times.end_ca};
 }
 
 struct peers_view peers_view(const struct agent *agent)
@@ -717,7 +722,7 @@ bool peers_check_tls(const struct config *config, struct peers_tls_times *times,
     char wrong[TRANSPORT_ERROR_MAX];
     const struct transport_tls tls = tls_of(config);
     struct sigaction before;
-    struct transport_tls_times found = {0, 0, 0};
+    struct transport_tls_times found = {.end_s = 0};
     *times = times_from(found);
     if (tls.ca == NULL) {
         return true;

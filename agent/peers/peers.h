@@ -32,6 +32,9 @@ struct peers_tls_times {
     int64_t begin_s;
     int64_t soon_s; /* from then on one of them ends soon */
     int64_t end_s;
+    int64_t soon_end_s; /* the end of the certificate that soon_s is about */
+    bool soon_ca;       /* that certificate is the CA's, not this agent's */
+    bool end_ca;        /* end_s is the end of the CA's certificate, not of this agent's */
 };
 
 /* Returns whether the files that [tls] names can be used; true if there is no [tls]. Sets *times to

@@ -17,6 +17,9 @@ bool certificates_check(const struct peers_tls_times *times, const char *path)
     facts.tls_begin_s = times->begin_s;
     facts.tls_soon_s = times->soon_s;
     facts.tls_end_s = times->end_s;
+    facts.tls_soon_end_s = times->soon_end_s;
+    facts.tls_soon_ca = times->soon_ca;
+    facts.tls_end_ca = times->end_ca;
     judgement_make(&facts, &judgement);
     for (uint32_t i = 0; i < judgement.count; i++) {
         const struct reason *reason = &judgement.reasons[i];

@@ -66,7 +66,8 @@ sed 's/host-b.pem/ended.pem/' "$dir/host-b.ini" >"$dir/ended.ini"
 code=0
 "$bin/holdfastd" --config "$dir/ended.ini" --check-config >"$dir/out" 2>"$dir/err" || code=$?
 [[ $code == 69 && ! -s $dir/out ]] || fail "a certificate that has ended is good: $code"
-grep -q 'ended.ini: \[tls\]: a certificate has ended' "$dir/err" || fail "$(cat "$dir/err")"
+grep -q "ended.ini: \[tls\]: this agent's certificate (\[tls\] cert) has ended" "$dir/err" ||
+    fail "$(cat "$dir/err")"
 
 await() { # FILE TEXT
     for _ in $(seq 600); do

@@ -34,6 +34,9 @@
  *   changes=N       watch: N events at once, all for the lock "a", whose waiters have gone by then
  *   changed=NAME    these events are for the lock NAME, whose state stays the same except for its
  *                   durations
+ *   moved           since these events the locks have another coordinator
+ *   unseen          the lock that looks free is open
+ *   later           behind=N counts only since these events
  *   overflow        the events of `changes` name no lock: any lock may have changed
  *   away=N          the first N calls of hf_list fail with HF_ENOAGENT
  *   stuck=N         after N calls hf_list never returns, as with an agent that does not answer
@@ -515,7 +518,13 @@ static int tell(struct hf_lock_info info, hf_list_fn *fn, void *arg)
     if (has_changed && !is_set("changed")) {
         info.waiter_count = 0;
     }
-    if (is_set("behind") && info.closed_ns > 0) {
+    if (has_changed && is_set("moved")) {
+        info.coordinator = "moved";
+    }
+    if (is_set("unseen") && info.age_ns == -1) {
+        info.closed_ns = 0;
+    }
+    if (is_set("behind") && info.closed_ns > 0 && (has_changed || !is_set("later"))) {
         info.behind = number("behind") == 100 ? &vague : &behind;
     }
     return fn(&info, arg);

@@ -165,22 +165,22 @@ START_TEST(test_behind)
         {"behind=1", "closed <1 ms          (root: job ? x) ",
          "behind       pid 999, user root, agent host-c\n  command    job ? x\n"
          "  ended      1.7 s ago: its process ended\n",
-         "\"reason\":\"process\",\"since_ms\":1700}"},
+         "\"reason\":\"process\",\"by_agent\":null,\"by_uid\":null,\"since_ms\":1700}"},
         {"behind=2", "(root: job ? x) ",
          "  ended      1.7 s ago: broken by user 4294967294, agent b\n",
-         "\"reason\":\"broken\",\"since_ms\":1700}"},
+         "\"reason\":\"broken\",\"by_agent\":\"b\",\"by_uid\":4294967294,\"since_ms\":1700}"},
         {"behind=3", "(host-c) ", "  ended      1.7 s ago: its lease was over\n",
-         "\"reason\":\"lease_over\",\"since_ms\":1700}"},
+         "\"reason\":\"lease_over\",\"by_agent\":null,\"by_uid\":null,\"since_ms\":1700}"},
         {"behind=4", "(host-c) ", "  ended      1.7 s ago: it reported no progress\n",
-         "\"reason\":\"stalled\",\"since_ms\":1700}"},
+         "\"reason\":\"stalled\",\"by_agent\":null,\"by_uid\":null,\"since_ms\":1700}"},
         {"behind=5", "(host-c) ", "  ended      1.7 s ago: the session of its host ended\n",
-         "\"reason\":\"session_lost\",\"since_ms\":1700}"},
+         "\"reason\":\"session_lost\",\"by_agent\":null,\"by_uid\":null,\"since_ms\":1700}"},
         {"behind=99", "(host-c) ", "  ended      1.7 s ago: ?\n",
-         "\"reason\":null,\"since_ms\":1700}"},
+         "\"reason\":null,\"by_agent\":null,\"by_uid\":null,\"since_ms\":1700}"},
         {"behind=100", "closed <1 ms          -                         (host-c) ",
          "behind       pid ?, agent host-c\n  ended      ?\n",
          "{\"agent\":\"host-c\",\"pid\":null,\"uid\":null,\"command\":null,\"reason\":null,"
-         "\"since_ms\":null}"},
+         "\"by_agent\":null,\"by_uid\":null,\"since_ms\":null}"},
     };
     struct ran ran;
 
@@ -667,21 +667,54 @@ START_TEST(test_watch_behind)
 END_TEST
 
 /* The last line already shows the state of the lock `many`, and the first one that of `a`. Only
- * durations have changed since. */
+ * durations have changed since, or the coordinator, which only an object has. */
 START_TEST(test_watch_says_nothing_twice)
 {
-    static const char *const lines[] = {"watch", "watch --json"};
-    static const char *const changes[][2] = {{"changes=1,changed=many", "show many\n"},
-                                             {"changes=1,changed=a", "show a\n"}};
+    static const struct {
+        const char *fake;
+        const char *line;
+        const char *log;
+        unsigned lines;
+    } cases[] = {
+        {"changes=1,changed=many", "watch", "show many\n", 3},
+        {"changes=1,changed=many", "watch --json", "show many\n", 3},
+        {"changes=1,changed=a", "watch", "show a\n", 3},
+        {"changes=1,changed=a", "watch --json", "show a\n", 3},
+        {"changes=1,changed=many,moved", "watch", "show many\n", 3},
+        {"changes=1,changed=many,moved", "watch --json", "show many\n", 4},
+        {"changes=1,changed=many,behind=2,later", "watch", "show many\n", 4},
+        {"changes=1,changed=many,behind=2,later", "watch --json", "show many\n", 4},
+    };
     struct run run;
     struct ran ran;
 
-    run_start(&run, changes[_i / 2][0], lines[_i % 2]);
-    run_await_log(&run, changes[_i / 2][1]);
+    run_start(&run, cases[_i].fake, cases[_i].line);
+    run_await_log(&run, cases[_i].log);
+    run_await_lines(&run, cases[_i].lines);
     run_sleep_ms(MORE_MS);
     kill(run.pid, SIGINT);
     run_finish(&run, &ran);
-    ck_assert_uint_eq(run_count_lines(ran.out), 3);
+    ck_assert_uint_eq(run_count_lines(ran.out), cases[_i].lines);
+}
+END_TEST
+
+/* A lock that looks free may be held by a host that has reported nothing for too long. */
+START_TEST(test_unseen)
+{
+    struct run run;
+    struct ran ran;
+
+    run_command("unseen", "ls", &ran);
+    ck_assert_msg(strstr(ran.out, "free/\xc3\xbc  free? ") != NULL, "%s", ran.out);
+    run_command("unseen", "show free/\xc3\xbc", &ran);
+    ck_assert_msg(strstr(ran.out, "\nmode         free?\n") != NULL, "%s", ran.out);
+    run_start(&run, "unseen", "watch");
+    run_await_lines(&run, 3);
+    kill(run.pid, SIGINT);
+    run_finish(&run, &ran);
+    ck_assert_msg(strstr(ran.out, " free/\xc3\xbc: free?; another host may hold it, and has "
+                                  "reported nothing for too long\n") != NULL,
+                  "%s", ran.out);
 }
 END_TEST
 
@@ -747,7 +780,8 @@ int main(void)
     tcase_add_test(show, test_break_in_part);
     tcase_add_test(show, test_watch);
     tcase_add_test(show, test_watch_times);
-    tcase_add_loop_test(show, test_watch_says_nothing_twice, 0, 4);
+    tcase_add_loop_test(show, test_watch_says_nothing_twice, 0, 8);
+    tcase_add_test(show, test_unseen);
     tcase_add_test(show, test_watch_too_many_changes);
     tcase_add_test(show, test_watch_outlives_agent);
     tcase_add_test(show, test_watch_closed_output);

@@ -140,6 +140,25 @@ static void set_unreachable(void)
     facts.voters[1].up = facts.voters[1].connected = false;
     facts.voters[1].why_down = "Connection\x1b refused";
 }
+static void set_two_silent(void)
+{
+    facts.voters[1].up = facts.voters[2].up = false;
+}
+static void set_one_silent_one_refused(void)
+{
+    set_silent();
+    set_refused();
+}
+static void set_no_vote_and_silent(void)
+{
+    set_silent();
+    set_listed();
+}
+static void set_two_silent_in_jeopardy(void)
+{
+    set_two_silent();
+    set_jeopardy();
+}
 static void set_slow(void)
 {
     facts.voters[1].round_trip_worst_ns = facts.voters[2].round_trip_worst_ns = 1700000000;
@@ -189,7 +208,7 @@ static void set_certificate(int64_t begin_s, int64_t soon_s, int64_t end_s)
 {
     facts.tls_begin_s = now_s + begin_s;
     facts.tls_soon_s = now_s + soon_s;
-    facts.tls_end_s = now_s + end_s;
+    facts.tls_end_s = facts.tls_soon_end_s = now_s + end_s;
 }
 static void set_certificate_good(void)
 {
@@ -202,6 +221,19 @@ static void set_certificate_ends(void)
 static void set_certificate_over(void)
 {
     set_certificate(-300 * DAY_S, -14 * DAY_S, 0);
+}
+/* This agent's certificate lives for a week, and a new one is made each day. The CA ends in ten
+ * days. */
+static void set_ca_ends(void)
+{
+    set_certificate(-1 * DAY_S, -4 * DAY_S, 6 * DAY_S);
+    facts.tls_soon_end_s = now_s + 10 * DAY_S;
+    facts.tls_soon_ca = true;
+}
+static void set_ca_over(void)
+{
+    set_certificate(-300 * DAY_S, -14 * DAY_S, 0);
+    facts.tls_soon_ca = facts.tls_end_ca = true;
 }
 static void set_certificate_early(void)
 {
@@ -271,6 +303,22 @@ static const struct {
                 "this agent\n"},
     {set_silent, "degraded\nvoter_down b: connected, but it answers nothing\n"},
     {set_unreachable, "degraded\nvoter_down b: it cannot be reached: Connection? refused\n"},
+    {set_two_silent, "failing\nno_majority: no majority of the voters answers (1 of 3): this host "
+                     "gets no lock that it does not have already\nvoter_down b: connected, but it "
+                     "answers nothing\nvoter_down c: connected, but it answers nothing\n"},
+    {set_one_silent_one_refused,
+     "failing\nno_majority: no majority of the voters answers (1 of 3): this host gets no lock "
+     "that it does not have already\nvoter_refused c: it does not vote: its store is not the one "
+     "that the cell knows, or an old copy\nvoter_down b: connected, but it answers nothing\n"},
+    {set_no_vote_and_silent,
+     "failing\nno_majority: no majority of the voters answers (1 of 3): this host gets no lock "
+     "that it does not have already\nnot_voting: this voter does not vote yet: it waits until a "
+     "majority of the voters has reported which commit of this voter's store it saw last\n"
+     "voter_down b: connected, but it answers nothing\n"},
+    {set_two_silent_in_jeopardy,
+     "failing\nsession_jeopardy: in jeopardy: no majority of the voters has renewed the lease, "
+     "which ran out 1.5 s ago\nvoter_down b: connected, but it answers nothing\nvoter_down c: "
+     "connected, but it answers nothing\n"},
     {set_slow, "degraded\nrenewals_slow: a majority took longer for an acknowledgement than the "
                "time between two renewals\n"},
     {set_one_slow, "well\n"},
@@ -289,9 +337,13 @@ static const struct {
     {set_files, "degraded\nfiles_gone: moved or removed: /srv/a/holdfast.db\n"},
     {set_deaf, "degraded\ninbox_deaf: this agent's inbox takes no connections\n"},
     {set_certificate_good, "well\n"},
-    {set_certificate_ends, "degraded\ncertificate_ends: a certificate ends in 335 h\n"},
-    {set_certificate_over, "degraded\ncertificate_over: a certificate has ended: no new connection "
-                           "to another agent comes up\n"},
+    {set_certificate_ends, "degraded\ncertificate_ends: this agent's certificate ([tls] cert) ends "
+                           "in 335 h\n"},
+    {set_ca_ends, "degraded\ncertificate_ends: the CA's certificate ([tls] ca) ends in 240 h\n"},
+    {set_ca_over, "degraded\ncertificate_over: the CA's certificate ([tls] ca) has ended: no new "
+                  "connection to another agent comes up\n"},
+    {set_certificate_over, "degraded\ncertificate_over: this agent's certificate ([tls] cert) has "
+                           "ended: no new connection to another agent comes up\n"},
     {set_certificate_early, "degraded\ncertificate_early: by this host's clock a certificate is "
                             "not valid yet\n"},
     {set_kept, "degraded\ncertificate_kept: the files of [tls] cannot be used now: host-a.key: "

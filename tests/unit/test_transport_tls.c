@@ -815,7 +815,8 @@ START_TEST(test_tls_times)
         "-keyout long.key -out long.pem -subj /CN=long-ca && "
         "openssl req -new -key good.key -out long.csr -subj /CN=host-a && "
         "openssl x509 -req -in long.csr -CA good-ca.pem -CAkey good-ca.key -CAcreateserial "
-        "-days 400 -out good.pem && cat long.pem >>good-ca.pem";
+        "-days 400 -out good.pem && openssl x509 -req -in long.csr -CA good-ca.pem "
+        "-CAkey good-ca.key -CAcreateserial -days 3 -out short.pem && cat long.pem >>good-ca.pem";
     char command[sizeof script + sizeof folder];
     const int64_t day_s = 86400;
     const int64_t now_s = (int64_t)time(NULL);
@@ -832,6 +833,9 @@ START_TEST(test_tls_times)
     ck_assert_int_eq(times.soon_s, times.end_s - TRANSPORT_SOON_DAYS * day_s);
     times = transport_tls_times(node_tls("other", "other", "other")->transport); /* for two days */
     ck_assert_int_eq(times.soon_s, times.end_s - day_s / 2);
+    nodes_close();
+    times = transport_tls_times(node_tls("good", "short", "good")->transport); /* three days */
+    ck_assert(times.soon_ca && times.soon_end_s > times.end_s + day_s && !times.end_ca);
     nodes_close();
     certificates_remove();
 }

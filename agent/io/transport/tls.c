@@ -286,6 +286,7 @@ static struct transport_tls_times times_of(const mbedtls_x509_crt *crt)
         .begin_s = begin_s,
         .soon_s = end_s - (quarter_s < most_s ? quarter_s : most_s),
         .end_s = end_s,
+        .soon_end_s = end_s,
     };
 }
 
@@ -308,16 +309,27 @@ static void note_times(struct transport_credentials *credentials, mbedtls_x509_c
             const struct transport_tls_times one = times_of(each);
 
             all.begin_s = one.begin_s < all.begin_s ? one.begin_s : all.begin_s;
-            all.soon_s = one.soon_s > all.soon_s ? one.soon_s : all.soon_s;
             all.end_s = one.end_s > all.end_s ? one.end_s : all.end_s;
+            if (one.soon_s > all.soon_s) {
+                all.soon_s = one.soon_s;
+                all.soon_end_s = one.soon_end_s;
+            }
         }
     }
+    all.soon_ca = all.end_ca = true;
     for (const mbedtls_x509_crt *each = cert; each != NULL; each = each->next) {
         const struct transport_tls_times one = times_of(each);
 
         all.begin_s = one.begin_s > all.begin_s ? one.begin_s : all.begin_s;
-        all.soon_s = one.soon_s < all.soon_s ? one.soon_s : all.soon_s;
-        all.end_s = one.end_s < all.end_s ? one.end_s : all.end_s;
+        if (one.soon_s < all.soon_s) {
+            all.soon_s = one.soon_s;
+            all.soon_end_s = one.soon_end_s;
+            all.soon_ca = false;
+        }
+        if (one.end_s < all.end_s) {
+            all.end_s = one.end_s;
+            all.end_ca = false;
+        }
     }
     credentials->times = all;
 }

@@ -43,7 +43,7 @@ struct transport_tls_times
 transport_credentials_times(const struct transport_credentials *credentials)
 {
     (void)credentials;
-    return (struct transport_tls_times){0, 0, 0};
+    return (struct transport_tls_times){.end_s = 0};
 }
 
 bool transport_credentials_are_good(const struct transport_credentials *credentials, int64_t now_s)

@@ -719,7 +719,7 @@ bool transport_tls_renew(struct transport *transport, char *error)
 
 struct transport_tls_times transport_tls_times(const struct transport *transport)
 {
-    return transport->credentials == NULL ? (struct transport_tls_times){0, 0, 0}
+    return transport->credentials == NULL ? (struct transport_tls_times){.end_s = 0}
                                           : transport_credentials_times(transport->credentials);
 }
 
