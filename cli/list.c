@@ -27,7 +27,7 @@ static const struct table_column columns[CELL_COUNT] = {
 struct row {
     char *cells[CELL_COUNT]; /* clean text */
     char *json;              /* the lock as JSON; NULL without --json */
-    size_t index;            /* its place in the order of names */
+    size_t index;            /* its index in the order of names */
     size_t waiter_count;
     int64_t elapsed_ns; /* the time of its oldest hold; -1: free, or unknown */
 };

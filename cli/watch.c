@@ -28,8 +28,8 @@
 
 enum { NAMES_A_TURN = 64, NAME_SIZE = 256, RETRY_MS = 1000 };
 
-/* How many locks' last lines the command remembers at most. Two names may share one place; then the
- * place has the lock that was printed last. */
+/* How many locks' last lines the command remembers at most. Two names may share one entry; then the
+ * entry has the lock that was printed last. */
 enum { LASTS = 4096 };
 
 struct watch_command {

@@ -117,7 +117,7 @@ struct region_map {
     _Atomic int64_t boot_offset_ns; /* BOOTTIME - MONOTONIC_COARSE, plus half a ttl */
 };
 
-/* The place of a handle's lock: region, slot, holder id and seat. A published binding never
+/* Where a handle's lock is: region, slot, holder id and seat. A published binding never
  * changes. */
 struct binding {
     struct region_map *map;

@@ -78,12 +78,12 @@ struct driver {
     int64_t started_ns;
     /* when each voter became a voter, as far as this process knows: started_ns or later */
     int64_t voters_since_ns[MESSAGE_VOTERS_MAX];
-    struct message_voters record; /* config.voters and the sets of voters above belong to it */
-    bool record_new;              /* the host core does not use `record` yet */
-    int64_t conflict_ns;        /* when to log again that there is a second cell; 0: never logged */
-    int64_t written_ns;         /* when this agent last asked an agent that only the configuration
-                                 * names */
-    uint32_t written_turn;      /* which of these agents it asks next */
+    struct message_voters record;    /* config.voters and the sets of voters above belong to it */
+    bool record_new;                 /* the host core does not use `record` yet */
+    struct log_limit conflict_limit; /* limits the log lines about a second cell */
+    int64_t written_ns;              /* when this agent last asked an agent that only the
+                                      * configuration names */
+    uint32_t written_turn;           /* which of these agents it asks next */
     int64_t asked_ns;           /* when this observer last asked for a newer record; 0: never */
     uint32_t asked_turn;        /* which voter it asks next */
     struct log_limits refusals; /* limits the log lines of driver_admits() */

@@ -17,7 +17,6 @@ enum {
     ASK_PAUSE_MS = 100,
     COMPLETE_PAUSE_MS = 500,
     WRITTEN_PAUSE_MS = 2000,
-    CONFLICT_LOG_MS = 60000
 };
 
 static const int64_t ms_ns = 1000000;
@@ -245,13 +244,11 @@ static void note_conflict(struct driver *driver, const struct message *message)
     const struct driver_operations *operations = &driver->config.operations;
     const struct message_voters *told = &message->as.told.voters;
     struct action_log log = {.event = "voters_conflict", .agent = message->from};
-    int64_t now_ns = driver_clock_ns(driver);
     if (told->number < 2 || told->number != driver->record.number ||
         message_voters_digest(told) == message_voters_digest(&driver->record) ||
-        (driver->conflict_ns != 0 && now_ns < driver->conflict_ns)) {
+        log_limit_add(&driver->conflict_limit, &log_once_a_minute, driver_clock_ns(driver)) == 0) {
         return;
     }
-    driver->conflict_ns = now_ns + CONFLICT_LOG_MS * ms_ns;
     log.number = told->number;
     snprintf(log.text, sizeof(log.text),
              "%.*s uses other voters under the same number: it is of another cell, and was "

@@ -44,8 +44,8 @@ struct peers_answer {
 };
 
 struct peers_asked {
-    /* The newest record of the generation of agent->record of which a voter has told; count 0: no
-     * voter has told of a newer one. The voters of this record were asked, too. */
+    /* The newest record that a voter has reported, of the generation of agent->record; count 0: no
+     * voter has reported a newer one. The voters of this record were asked, too. */
     struct message_voters newest;
     uint32_t count;
     struct peers_answer of[PEERS_ASKED_MAX];

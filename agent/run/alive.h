@@ -35,14 +35,14 @@ enum alive_verdict {
     ALIVE_UNSURE,
 };
 
-/* Decides from what was heard so far. */
+/* Decides from the answers that have arrived so far. */
 enum alive_verdict alive_judge(const struct alive_own *own, const struct peers_asked *asked);
 
 /* Asks the other voters of agent->record. Returns AGENT_EXIT_OK if no majority is alive. Otherwise
  * returns an exit code with one line in agent->error. */
 int alive_check(struct agent *agent, struct peers_asked *asked) __attribute__((warn_unused_result));
 
-/* Tells on standard output what each voter has answered. */
+/* Prints to standard output what each voter has answered. */
 void alive_print(const struct agent *agent, const struct peers_asked *asked);
 
 #endif

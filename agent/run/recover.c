@@ -227,7 +227,7 @@ static void explain(const struct agent *agent, const struct store_survey *survey
     }
     alive_print(agent, asked);
     printf("\nDo this only if you are sure that the voters that were not reached do not run "
-           "anywhere. Voters that\nrun follow this one as soon as they hear of it, and all their "
+           "anywhere. Voters that\nrun follow this one as soon as they learn of it, and all their "
            "sessions and holds end.\n");
     printf("This is recovery %" PRIu32 " of the cell, as far as this store knows. If the cell was "
            "recovered\nafter this store was written, use a store from after that recovery.\n",

@@ -50,7 +50,8 @@ static int measure_cached(struct cell *cell, const struct bench *bench, struct f
     struct cell_traffic after;
     struct side *pair = figure_side(figure, "acquire + release", "ns", 1);
     struct side *sent = figure_side(figure, "messages for locks, all agents", "", 0);
-    struct side *other = figure_side(figure, "messages meanwhile: renewals, beats, gossip", "", 0);
+    struct side *other = figure_side(figure, "messages meanwhile: renewals, heartbeats, gossip", "",
+                                     0);
     cell_new_name(cell, 1, name);
     hf_client *client = cell_connect(cell, 0);
     hf_lock *lock = client == NULL ? NULL : cell_take(client, name);

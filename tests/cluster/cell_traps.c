@@ -283,8 +283,8 @@ START_TEST(a_release_in_jeopardy_is_a_release)
 }
 END_TEST
 
-/* Curator 1121: a process found an entry of its own dead session. It took that entry for a hold of
- * its own, or it waited for itself for ever. */
+/* Curator 1121: a process found an entry of its own expired session. It took that entry for a hold
+ * of its own, or it waited for itself for ever. */
 START_TEST(trap_own_entry_of_an_expired_session)
 {
     open_all("own", SHORT_MS);

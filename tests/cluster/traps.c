@@ -301,7 +301,7 @@ START_TEST(trap_child_keeps_the_connection)
 }
 END_TEST
 
-/* Curator 1121: a process found an entry that its own dead session had left, and took it for its
+/* Curator 1121: a process found an entry that its own expired session had left, and took it for its
  * hold. */
 START_TEST(trap_own_entry_left_by_expired_session)
 {

@@ -338,7 +338,7 @@ static void help(FILE *out)
             "  --starved        all agents run for 10 to 59 ms after each pause of 100 to 549 ms,\n"
             "                   to the end, and must serve everybody all the same\n"
             "  --rolling HOW    a rolling restart with a line of waiters at the end of each cell:\n"
-            "                   stop (agents are told to end) or kill\n"
+            "                   stop (agents end on a signal) or kill\n"
             "  --shrink         make the run smaller as long as it fails\n"
             "  --verbose        tell the story\n"
             "\n"

@@ -76,7 +76,7 @@ struct cell {
     bool cut[CELL_NODES][CELL_NODES]; /* [from][to]: no packet arrives */
     /* [from][to], also from a node to itself: kinds (bits) that are lost */
     uint64_t drop[CELL_NODES][CELL_NODES];
-    bool silent; /* no node is told that a link broke or works again */
+    bool silent; /* no node learns that a link broke or works again */
     /* If natural, a node that starts must learn from the others whether it may vote. Otherwise all
      * other nodes seem to answer at once that it may vote, so that a test about something else need
      * not run them. */

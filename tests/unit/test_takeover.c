@@ -298,7 +298,7 @@ START_TEST(who_is_reached_later_is_told)
 }
 END_TEST
 
-/* No node is told of a broken link: the coordinator is only silent. Another voter takes over after
+/* No node learns of a broken link: the coordinator is only silent. Another voter takes over after
  * the take-over timeout, not before. */
 START_TEST(silent_coordinator)
 {

@@ -2,12 +2,13 @@
  * Breaks: what this host does when an administrator breaks a lock here. The administrator may be on
  * this host or on another one.
  *
- * A break that is repeated must not end the next hold, too. So this host remembers the latest
- * breaks by their ids, and repeats its answer. A break that arrives late must not end a later hold.
- * So a break names the version of a grant, and ends only holds under that grant.
+ * Rule 36 (docs/PROTOCOL.md): a break that is repeated must not end the next hold, too. So this
+ * host remembers the latest breaks by their ids, and repeats its answer. A break that arrives late
+ * must not end a later hold. So a break names the version of a grant, and ends only holds under
+ * that grant.
  *
- * The answer describes the holds that really ended, as they were at that moment. No decision
- * depends on these descriptions.
+ * Invariant: the answer describes only holds that really ended, as they were at that moment. No
+ * decision depends on these descriptions.
  */
 #ifndef HOST_BREAKS_H
 #define HOST_BREAKS_H

@@ -6,8 +6,8 @@
  * notify, handles of an ended client to close) is noted, and done in pieces as long as
  * hub_has_room(). One piece needs at most HUB_PIECE_ACTIONS and HUB_PIECE_OUTPUT.
  *
- * All other modules call the hub. tests/house/modules says which module may call which, and the
- * lint checks that. The modules from the top down:
+ * The hub is below all other modules. tests/house/modules says which module may call which, and
+ * the lint checks that. The modules from the top down:
  *
  *   host                                          steps, timers, dispatch
  *   adoption regions opens remote operator breaks repair answers
@@ -16,7 +16,8 @@
  *   attend                                        what the agent does when it looks at a lock
  *   grants limits words                           a lock's grant, its limited holds, its word
  *   holds slots requests pending                  ends of holds, slots of names, requests, OPENs
- *   handles watches openings kept delays behind   tables
+ *   handles watches openings kept delays behind polled
+ *                                                 tables; pokes of polled waiters
  *   locks seats clients ringing routes ids listing spaces full
  *
  * The modules look, merge, publish, inspect, overview, survey and invariants stand beside these and
@@ -27,8 +28,9 @@
  *
  * Invariants: nothing is emitted without room for it (HF_CHECK), and no module does I/O. struct
  * host has what all modules read: the configuration, the time, the session, the number of the last
- * request, and how much was walked. Only host.c, lease.c and hub.c write these. Any module may
- * raise the counters for display. struct host also points to each module's own struct.
+ * request, and how much was walked. Only host.c, lease.c and hub.c write these. (overview.c changes
+ * the time while it describes one lock, and then sets it back.) Any module may raise the counters
+ * for display. struct host also points to each module's own struct.
  *
  * Indexes are 32-bit; NONE is no index.
  */

@@ -1,5 +1,5 @@
 /*
- * Changes of the voters that administrators of this host ask for (MEMBER, MEMBERED).
+ * Operator: changes of the voters that administrators of this host ask for (MEMBER, MEMBERED).
  *
  * The client asks again and again until the change is complete or refused. Each time, this host
  * asks one voter, and passes the voter's answer to the client. All hosts ask the same voter as long
@@ -7,6 +7,9 @@
  * nothing between two questions: the client's frame has the number and the id of its change.
  *
  * Messages get lost, so a question is repeated until it is answered or its time is over.
+ *
+ * Invariants: this host decides nothing about the change (core/quorum/change.h does). Each question
+ * of a client that stays connected gets one answer.
  */
 #ifndef HOST_OPERATOR_H
 #define HOST_OPERATOR_H

@@ -7,6 +7,7 @@
 #ifndef QUORUM_MEMBERS_PRIVATE_H
 #define QUORUM_MEMBERS_PRIVATE_H
 
+#include "core/base/log_limit.h"
 #include "members.h"
 
 /* A voter (this one included) and its store. */
@@ -68,11 +69,11 @@ struct members {
     uint32_t number;           /* the membership number in the headers that this voter sends */
     struct message_voters voters; /* the record that this agent uses */
     uint64_t voters_digest;
-    int64_t *told_ns;    /* by agent: when it was last sent VOTERS or ASK_VOTERS; 0: never */
-    int64_t conflict_ns; /* when to log again that an agent uses another record of the same
-                          * number */
-    int64_t ask_ns;      /* when to ask the others again whether the record is complete */
-    int64_t seen_ns;     /* the earliest time to persist again what was seen of other stores */
+    int64_t *told_ns; /* by agent: when it was last sent VOTERS or ASK_VOTERS; 0: never */
+    /* limits the log lines about agents that use another record of the same number */
+    struct log_limit conflict_limit;
+    int64_t ask_ns;  /* when to ask the others again whether the record is complete */
+    int64_t seen_ns; /* the earliest time to persist again what was seen of other stores */
     int64_t since_ns;
     int64_t wait_log_ns;
     uint64_t commit; /* the last commit that the driver reported durable */

@@ -26,7 +26,6 @@
 
 enum {
     TELL_MS = 100, /* an agent is sent VOTERS or ASK_VOTERS at most this often */
-    CONFLICT_LOG_MS = 60000,
     ASK_MS = 1000, /* how often the others are asked whether the record is complete */
     /* how far a number may be above this agent's; each change takes longer than a ttl */
     NUMBERS_FREE = 1 << 16,
@@ -354,11 +353,11 @@ static void note_conflict(struct quorum *quorum, const struct message_agent *fro
 {
     struct members *members = quorum->members;
     if (number < 2 || number != members->voters.number || digest == members->voters_digest ||
-        step_now_ns(quorum) < members->conflict_ns || !step_has_room(quorum, 2)) {
+        !step_has_room(quorum, 2) ||
+        log_limit_add(&members->conflict_limit, &log_once_a_minute, step_now_ns(quorum)) == 0) {
         return;
     }
     struct action_log *log = step_log(quorum, "voters_conflict", from, number);
-    members->conflict_ns = step_now_ns(quorum) + CONFLICT_LOG_MS * MS_NS;
     step_log_agent(log, from);
     step_log_text(log, " uses other voters under the same number: it is of another cell, and was "
                        "perhaps recovered as well. Neither counts the votes of the other. Stop one "

@@ -192,7 +192,7 @@ struct queues {
                                             * resigned */
     struct queued_request *requests;       /* indexed from 1 */
     uint32_t request_used, request_free;
-    uint32_t request_pooled;      /* how many requests are beyond the guaranteed places of their
+    uint32_t request_pooled;      /* how many requests are beyond the guaranteed entries of their
                                    * agents */
     struct operation *operations; /* indexed from 1 */
     uint32_t *operation_heads;

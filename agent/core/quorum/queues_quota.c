@@ -2,12 +2,13 @@
  * Limits how many requests one agent may have waiting at a coordinator, so that a host that floods
  * the coordinator with names or with waiters keeps no other host out.
  *
- * Half of the places for requests are guaranteed. They are divided evenly among all agents for
- * which the table of agents has room. Half of an agent's places are for acquires, half for its
+ * Half of the entries for requests are guaranteed. They are divided evenly among all agents for
+ * which the table of agents has room. Half of an agent's entries are for acquires, half for its
  * other requests (a give-back must get through, because other hosts may wait for it). No other
- * agent ever gets these places. The other half is a pool. An agent may take from the pool up to
+ * agent ever gets these entries. The other half is a pool. An agent may take from the pool up to
  * POOL_SHARE times what is left of it. A lone agent gets three quarters of the pool. The more
- * agents there are the less each gets, but some places are always left for an agent that has fewer.
+ * agents there are the less each gets, but some entries are always left for an agent that has
+ * fewer.
  * (Thresholds that follow the free space: Choudhury and Hahne, "Dynamic queue length thresholds for
  * shared-memory packet switches", 1998.)
  *
@@ -15,9 +16,9 @@
  * way; others may be left from earlier processes of the agent that were killed. The limit also
  * bounds the search: each arriving request is compared with the whole queue.
  *
- * So a request is refused for the sake of others only if its agent has used its guaranteed places
- * and its part of the pool. Within QUEUED_MAX, an agent that has a guaranteed place free always
- * gets that place.
+ * So a request is refused for the sake of others only if its agent has used its guaranteed entries
+ * and its part of the pool. Within QUEUED_MAX, an agent that has a guaranteed entry free always
+ * gets that entry.
  */
 #include "proto/check.h"
 #include "queues_private.h"
@@ -35,7 +36,7 @@ bool queues_is_unknown(const struct quorum *quorum, uint32_t agent)
     return quota->waiting == NONE && quota->acquires == 0 && quota->others == 0;
 }
 
-/* Returns how many places each agent is guaranteed for its acquires; it has as many for its other
+/* Returns how many entries each agent is guaranteed for its acquires; it has as many for its other
  * requests. */
 static uint32_t guaranteed(const struct quorum *quorum)
 {

@@ -533,7 +533,7 @@ static uint32_t layout_of(int fd)
 {
     struct {
         uint64_t magic;
-        uint32_t version; /* at this place in the header of every layout */
+        uint32_t version; /* at this offset in the header of every layout */
     } seen = {.magic = 0};
     struct stat status;
     bool read_whole = fd >= 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&

@@ -118,7 +118,7 @@ static bool is_known(int fd)
 {
     struct {
         uint64_t magic;
-        uint32_t version; /* at this place in the header of every layout */
+        uint32_t version; /* at this offset in the header of every layout */
     } seen = {.magic = 0};
     return pread(fd, &seen, sizeof(seen), 0) == (ssize_t)sizeof(seen) &&
            seen.magic == HFI_REGION_MAGIC && seen.version == HFI_REGION_VERSION;

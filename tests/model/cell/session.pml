@@ -7,9 +7,9 @@
  * That is the worst that max_drift allows. Any better clock only makes the lease end earlier or the
  * wait longer. The ttl is three ticks: the host counts it short (2), a voter counts it long (4).
  *
- * The promise: once a majority of marks says that the session is dead, the host's lease does not
- * count, then and ever after. So no grant of a dead session is in force. grants.pml models what
- * happens to the grants.
+ * The promise: once a majority of marks says that the session has expired, the host's lease does
+ * not count, then and ever after. So no grant of an expired session is in force. grants.pml models
+ * what happens to the grants.
  *
  * Rules (agent/core/quorum/sessions.c, sessions_end.c, core/session/renewal.c), each broken by a -D
  * (mutants/):
@@ -133,7 +133,7 @@ byte renewals;
 #else
 #define LAPSED(v) (voter_clock >= seen[v] + VOTER_WAIT)
 #endif
-#define MARK(v) /* a coordinator asks the voter to mark the session dead */                        \
+#define MARK(v) /* a coordinator asks the voter to mark the session */                             \
     :: d_step { !marked[v] && LAPSED(v) -> marked[v] = 1 }
 
 #define MARKED(v) /* the voter reports its mark, once it is on the disk */                         \

@@ -2,8 +2,8 @@
  * Actions: what a core asks its driver to do. The quorum core uses all actions. The renewals of the
  * host's session (core/session/renewal.h) use only ACTION_SEND.
  *
- * An action to persist stands in the list before every send that depends on it. core/quorum.h says
- * in which order the driver has to carry them out.
+ * Invariant: an action to persist stands in the list before every send that depends on it
+ * (docs/PROTOCOL.md, rule 3). core/quorum.h says in which order the driver has to carry them out.
  */
 #ifndef CORE_BASE_ACTION_H
 #define CORE_BASE_ACTION_H

@@ -2,6 +2,9 @@
  * An arena: one block of memory, cut into parts from its beginning. A core's layout function runs
  * twice: first without memory, to learn the size of the block, then with the block.
  *
+ * Invariants: no two parts overlap. Each part begins at a multiple of ARENA_ALIGNMENT from the
+ * beginning of the block.
+ *
  * Pure. The caller owns the memory, and zeroes it.
  */
 #ifndef CORE_BASE_ARENA_H

@@ -1,7 +1,10 @@
 /*
  * A heap of times: which of many items is due first. An item is a small number that the caller
- * chooses, for example an index. Each item is in the heap at most once, with one time. A look at
- * the first item costs the same however many items there are.
+ * chooses, for example an index. A look at the first item costs the same however many items there
+ * are.
+ *
+ * Invariants: each item is in the heap at most once, with one time. No item is due before the item
+ * above it, so the item at the top is due first.
  *
  * This is a binary heap (Williams 1964) that knows the position of each item, so an item is moved
  * or removed without a search.

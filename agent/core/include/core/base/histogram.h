@@ -3,6 +3,8 @@
  * buckets are not cumulative. The code that shows the histogram in Prometheus's format adds them
  * up.
  *
+ * Invariant: each duration is in one bucket, so `count` is the sum of all buckets.
+ *
  * Zeroed at first. One thread.
  */
 #ifndef CORE_HISTOGRAM_H

@@ -6,6 +6,9 @@
  * another agent. At most LOG_LIMIT_AGENTS agents get lines in a minute, because without TLS a
  * stranger can invent names. Invented names hide no voter: each voter has a limit of its own.
  *
+ * Invariant: since its first line, a limit has allowed at most `burst` lines, and one more line for
+ * each interval that has passed.
+ *
  * Pure. The caller owns the memory, which is all 0 at first.
  */
 #ifndef CORE_BASE_LOG_LIMIT_H

@@ -3,6 +3,9 @@
  * could not handle. The driver decides whether the sender may send the message
  * (driver/admission.c). The protocol takes care of messages that are outdated.
  *
+ * Invariant: a core can handle every value of a message that passes. No count in it is above the
+ * size of its array.
+ *
  * Pure; no state.
  */
 #ifndef CORE_BASE_MESSAGE_CHECK_H

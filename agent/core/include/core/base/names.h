@@ -10,6 +10,9 @@
  * The table of buckets grows by one bucket for each name (linear hashing, Litwin 1980). So no
  * insertion takes long, and memory that is not needed is never touched.
  *
+ * Invariants: no two ids have the same name. A name stays in the table as long as somebody has a
+ * reference to it.
+ *
  * Uses only the caller's memory. One thread.
  */
 #ifndef CORE_NAMES_H

@@ -6,6 +6,9 @@
  * name comes from a callback, and its priority is a hash of i and the seed. So the tree is balanced
  * whatever names strangers choose. Insertion, removal and search take about 2 ln(n) steps.
  *
+ * Invariants: the names in an entry's left subtree come before the entry's name, and those in the
+ * right subtree come after it. No entry has a higher priority than its parent.
+ *
  * Pure. The caller owns the memory. One thread.
  */
 #ifndef CORE_ORDER_H

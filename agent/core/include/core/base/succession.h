@@ -5,6 +5,8 @@
  * names. So a voter that joins or leaves may change the index of every other voter. A table that is
  * indexed by voter must then be reordered, so that each entry stays with its voter's name.
  *
+ * Invariant: `from` and `to` are inverse to each other: to[i] is k if and only if from[k] is i.
+ *
  * Pure. One thread.
  */
 #ifndef CORE_SUCCESSION_H
