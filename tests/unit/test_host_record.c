@@ -184,6 +184,9 @@ START_TEST(a_lock_leaves_a_slot_of_an_older_generation_before_the_host_asks)
     ck_assert_uint_eq(rig->rows, 2);
     ck_assert_uint_eq(rig->rows_gone, 1);
     ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_ACQUIRE), asked + 1);
+    /* a sequencer of the older generation stays outdated on this host */
+    uint64_t highest = hfi_index_token(&rig->region, hfi_name_hash("a", 1));
+    ck_assert(highest > 100 && highest < MESSAGE_TOKEN_GENERATION + 1);
     rig_grant(rig, rig_sent(rig, MESSAGE_ACQUIRE), MESSAGE_TOKEN_GENERATION + 1,
               MESSAGE_TOKEN_GENERATION + 100);
     struct hfi_opened again = cell_opened_by(_i == 0 ? client : other);
@@ -223,6 +226,7 @@ static void ask_for_another_generation(uint32_t who)
 static void begin_again(uint32_t slot)
 {
     const struct host_peer peer = {.pid = 77, .rights = {HOST_MAY_USE}};
+    rig->config.voters_number = record.number;
     rig_restart(rig, 1);
     ck_assert(host_load_slot(rig->host, 0, slot, (const uint8_t *)"a", 1));
     ck_assert(host_load_survivor(rig->host, client, client, 4242, &peer));
@@ -289,6 +293,66 @@ START_TEST(a_slot_that_the_agent_before_retired_is_freed)
     resume_nothing();
     uint32_t slots[] = {slot_of_another_lock("c"), slot_of_another_lock("d")};
     ck_assert(slots[0] == opened.slot || slots[1] == opened.slot);
+}
+END_TEST
+
+/* The agent is killed before the row of the new slot is durable, so the next agent adopts the old
+ * slot. No process gets a token in the old slot. Case 0: the quorum says that the grant is not
+ * fresh, so that the previous agent may have used it. Case 1: the grant is fresh. */
+START_TEST(a_move_that_was_not_durable_is_made_again)
+{
+    struct hfi_opened opened = cell_open_granted(client);
+    struct hfi_held held;
+    rig_recall(rig, "a", 1);
+    rig_returned(rig, rig_sent(rig, MESSAGE_GIVE_BACK));
+    go_by(MESSAGE_NUMBERS, "abc");
+    ck_assert_ptr_null(rig_open(rig, other, "a", 0)); /* the slot's row is lost */
+    begin_again(opened.slot);
+    other = rig_connect(rig, HOST_MAY_USE);
+    ck_assert_ptr_null(rig_open(rig, other, "a", 0));
+    rig->fresh = _i == 1;
+    rig_grant(rig, rig_sent(rig, MESSAGE_ACQUIRE), MESSAGE_TOKEN_GENERATION + 1,
+              MESSAGE_TOKEN_GENERATION + 100);
+    ck_assert_int_ne(cell_try(&opened, &held), HFI_HELD);
+    const struct message *back = rig_sent(rig, MESSAGE_GIVE_BACK);
+    ck_assert_uint_ge(back->as.give_back.token_used, MESSAGE_TOKEN_GENERATION + 100);
+    rig_returned(rig, back);
+    if (_i == 0) { /* the OPEN is answered without the grant, because the lock has moved */
+        ck_assert_uint_eq(cell_opened_by(other).slot, opened.slot);
+    }
+    rig->fresh = true;
+    ck_assert_ptr_null(rig_open(rig, other, "a", 0));
+    rig_grant(rig, rig_sent(rig, MESSAGE_ACQUIRE), MESSAGE_TOKEN_GENERATION + 101,
+              MESSAGE_TOKEN_GENERATION + 200);
+    struct hfi_opened again = cell_opened_by(other);
+    ck_assert_uint_ne(again.slot, opened.slot);
+    ck_assert_int_eq(cell_try(&again, &held), HFI_HELD);
+    ck_assert_uint_eq(held.token, MESSAGE_TOKEN_GENERATION + 101);
+    ck_assert_int_eq(cell_try(&opened, &held), HFI_RETIRED);
+}
+END_TEST
+
+/* A process writes old tokens into the region again and again, so that the lock moves at each OPEN.
+ * It takes no more slots than it has handles. */
+START_TEST(forged_tokens_use_up_no_slots)
+{
+    struct hfi_opened opened = cell_open_granted(client);
+    rig_recall(rig, "a", 1);
+    rig_returned(rig, rig_sent(rig, MESSAGE_GIVE_BACK));
+    go_by(MESSAGE_NUMBERS, "abc");
+    for (uint32_t i = 0; i < 3 * RIG_LOCKS; i++) {
+        for (uint32_t slot = 0; slot < RIG_LOCKS; slot++) {
+            rig->region.slots[slot].token_top = 1;
+        }
+        rig->reply_count = 0;
+        rig->send_count = 0;
+        ck_assert_ptr_null(rig_open(rig, other, "a", 0));
+        ck_assert_uint_eq(rig->rows, 2 + i);
+        rig_refuse(rig, rig_sent(rig, MESSAGE_ACQUIRE), MESSAGE_REFUSED_IN_USE);
+        rig_close(rig, other, cell_opened_by(other).handle);
+    }
+    ck_assert_uint_eq(hfi_word_mode(rig_word(rig, opened.slot)), HFI_GRANT_RETIRED);
+    ck_assert_uint_lt(slot_of_another_lock("b"), 4);
 }
 END_TEST
 
@@ -383,6 +447,8 @@ int main(void)
     tcase_add_test(tests, a_lock_stays_in_a_slot_of_this_generation);
     tcase_add_test(tests, a_slot_that_is_left_before_all_handles_are_known_is_freed);
     tcase_add_loop_test(tests, a_slot_that_the_agent_before_retired_is_freed, 0, 3);
+    tcase_add_loop_test(tests, a_move_that_was_not_durable_is_made_again, 0, 2);
+    tcase_add_test(tests, forged_tokens_use_up_no_slots);
     tcase_add_test(tests, a_change_goes_to_a_voter_and_its_answer_to_the_client);
     tcase_add_test(tests, a_change_that_nobody_answers_ends);
     return suite_run(suite);

@@ -109,10 +109,22 @@ static bool lock_is_missing(const struct host *host, struct lock_ref at)
            (lock_request(host, at) != 0 && request_is_kept(host, request_of(host, at)));
 }
 
+/* Calls slot_renew(). If the name has moved, also answers the OPENs of the old slot at once. So
+ * their clients find the slot retired, and open the name again without delay. */
+static bool lock_has_moved(struct host *host, struct lock_ref *at, struct host_actions *actions)
+{
+    struct lock_ref old = *at;
+    bool moved = slot_renew(host, at, actions);
+    if (moved) {
+        pending_give_up(host, old);
+    }
+    return moved;
+}
+
 void attend_unwanted(struct host *host, struct lock_ref at, struct host_actions *actions)
 {
     if (attend_is_awaited(host, at)) {
-        if (!lock_is_full(host, at) && !slot_renew(host, &at, actions)) {
+        if (!lock_is_full(host, at) && !lock_has_moved(host, &at, actions)) {
             grant_ask(host, at, 0, actions);
         }
     } else if (lock_handles(host, at) == NONE && !clients_unknown(host)) {
@@ -135,7 +147,7 @@ void attend_lock(struct host *host, struct lock_ref at, struct host_actions *act
         grant_attend(host, at, actions);
     } else if (lock_state(host, at) == LOCK_ASKING) {
         grant_ask_anew(host, at, actions);
-    } else if (lock_is_missing(host, at) && !slot_renew(host, &at, actions)) {
+    } else if (lock_is_missing(host, at) && !lock_has_moved(host, &at, actions)) {
         grant_ask(host, at, 0, actions);
     } else if (lock_state(host, at) == LOCK_ADOPTED && lock_request(host, at) != 0) {
         grant_ask_anew(host, at, actions);

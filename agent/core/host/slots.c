@@ -194,9 +194,16 @@ bool slot_renew(struct host *host, struct lock_ref *at, struct host_actions *act
 {
     uint64_t generation = host->config.voters_number / MESSAGE_NUMBERS;
     uint64_t top = slot_token_top(host, *at);
-    return lock_state(host, *at) == LOCK_IDLE && top != 0 &&
-           top / MESSAGE_TOKEN_GENERATION < generation && space_is_sound(host, at->space) &&
-           hub_lease_is_safe(host) && slot_move(host, at, actions);
+    if (lock_state(host, *at) != LOCK_IDLE || top == 0 ||
+        top / MESSAGE_TOKEN_GENERATION >= generation || !space_is_sound(host, at->space) ||
+        !hub_lease_is_safe(host) || !slot_move(host, at, actions)) {
+        return false;
+    }
+    /* So hf_check_sequencer_local() goes on refusing the tokens of the older generation. This is
+     * the generation's token 0, which no process ever gets. */
+    atomic_store(&space_region(host, at->space)->slots[at->slot].token_top,
+                 generation * MESSAGE_TOKEN_GENERATION);
+    return true;
 }
 
 void slot_leave(struct host *host, struct lock_ref at, struct host_actions *actions)
