@@ -82,6 +82,7 @@ static void look_at_session(struct doctor *doctor)
     char left[TEXT_DURATION_SIZE];
     char ago[TEXT_DURATION_SIZE];
     int64_t age_ns = doctor_value(doctor, NULL, "interrupted_age_ns", -1);
+    const char *none = judged_text(&doctor->judged, "session_none", NULL, NULL);
     struct finding *finding;
 
     text_duration(left, doctor->session_remaining_ns);
@@ -100,8 +101,9 @@ static void look_at_session(struct doctor *doctor)
             "voters, stalls and flushes; holdfast_session_interruptions_total counts such times");
         return;
     }
-    finding = doctor_find(doctor, FINDING_ERROR, "session", NULL,
-                          "%s: no hold on this host counts now", names[doctor->session]);
+    finding = doctor_find(
+        doctor, FINDING_ERROR, "session", NULL, "%s%s: no hold on this host counts now",
+        none != NULL ? "none yet: " : names[doctor->session], none != NULL ? none : "");
     doctor_advise(
         finding, "a session that a majority of the voters renews",
         "see the findings about voters, tls, clock and disk; the session becomes safe by itself "

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "text.h"
+
 static const char reason_key[] = "reason_";
 
 void judged_take(struct judged *judged, const struct hf_fact *fact)
@@ -55,4 +57,9 @@ const char *judged_text(const struct judged *judged, const char *name, const cha
         }
     }
     return otherwise;
+}
+
+const char *judged_session(const struct judged *judged, enum hf_session_state state)
+{
+    return judged_text(judged, "session_none", NULL, NULL) != NULL ? "none" : text_session(state);
 }

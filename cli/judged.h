@@ -45,4 +45,9 @@ void judged_write_json(const struct judged *judged, struct json *json);
 const char *judged_text(const struct judged *judged, const char *name, const char *subject,
                         const char *otherwise);
 
+/* Returns the word for the session that the agent's page and metrics have, too: "safe", "jeopardy",
+ * "lost", or "none" if no majority of the voters has answered since the agent's start. An agent
+ * reports such a session as one in jeopardy, because older programs do not know a fourth state. */
+const char *judged_session(const struct judged *judged, enum hf_session_state state);
+
 #endif

@@ -79,7 +79,7 @@ static void status_json(const struct hf_status *status, const struct socket_path
     json_text(&json, "role", status->role);
     json_text(&json, "version", status->version);
     json_open_object(&json, "session");
-    json_text(&json, "state", text_session(status->session_state));
+    json_text(&json, "state", judged_session(judged, status->session_state));
     json_unsigned(&json, "epoch", status->session_epoch);
     json_ms_or_null(&json, "remaining_ms", status->session_remaining_ns);
     json_close_object(&json);
@@ -137,8 +137,9 @@ static void status_text(const struct hf_status *status, const struct socket_path
     (void)text_write_clean(stdout, socket->path, 0);
     printf(" (%s)\n", socket->from);
     judged_show(judged);
-    printf("session  %s, epoch %" PRIu64 ", %s left\n", text_session(status->session_state),
-           status->session_epoch, text_duration(left, status->session_remaining_ns));
+    printf("session  %s, epoch %" PRIu64 ", %s left\n",
+           judged_session(judged, status->session_state), status->session_epoch,
+           text_duration(left, status->session_remaining_ns));
     for (size_t index = 0; index < status->voter_count; index++) {
         const struct hf_voter_info *voter = status->voters[index];
 

@@ -115,14 +115,15 @@ static void write_locks(const struct top_reading *reading, FILE *out)
     fputc('\n', out);
 }
 
-static void write_session(const struct hf_status *status, FILE *out)
+static void write_session(const struct top_reading *reading, FILE *out)
 {
+    const struct hf_status *status = &reading->status;
     char left[TEXT_DURATION_SIZE];
 
     fprintf(out,
             "session   %s, epoch %" PRIu64 ", %s left; here %" PRIu64 " clients, %" PRIu64
             " locks held, %" PRIu64 " waiters\n",
-            text_session(status->session_state), status->session_epoch,
+            judged_session(&reading->judged, status->session_state), status->session_epoch,
             text_duration(left, status->session_remaining_ns), status->clients, status->locks_held,
             status->waiters);
 }
@@ -190,7 +191,7 @@ void top_summary_write(const struct top_news *news, int64_t delay_ns, FILE *out)
     }
     write_state(&reading->judged, out);
     write_locks(reading, out);
-    write_session(&reading->status, out);
+    write_session(reading, out);
     write_voters(reading, out);
     write_observers(reading, out);
 }

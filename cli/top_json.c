@@ -28,14 +28,16 @@ static int write_time(struct json *json)
     return 0;
 }
 
-static void write_status(struct json *json, const struct hf_status *status)
+static void write_status(struct json *json, const struct top_reading *reading)
 {
+    const struct hf_status *status = &reading->status;
+
     json_text(json, "agent", status->agent);
     json_text(json, "cell", status->cell);
     json_text(json, "role", status->role);
     json_text(json, "version", status->version);
     json_open_object(json, "session");
-    json_text(json, "state", text_session(status->session_state));
+    json_text(json, "state", judged_session(&reading->judged, status->session_state));
     json_unsigned(json, "epoch", status->session_epoch);
     json_ms_or_null(json, "remaining_ms", status->session_remaining_ns);
     json_close_object(json);
@@ -134,7 +136,7 @@ static int write_rows(struct json *json, const struct top_reading *reading)
 
 static int write_reading(struct json *json, const struct top_reading *reading)
 {
-    write_status(json, &reading->status);
+    write_status(json, reading);
     judged_write_json(&reading->judged, json);
     json_signed_or_null(json, "observer_count", reading->observers);
     json_open_array(json, "hosts");

@@ -97,6 +97,8 @@ static const struct {
     {"voters=uuu,version=9.9.0", 1, "version      the agent is 9.9.0, this program 9.8.7"},
     {"voters=uuu,session=1", 2, "session      in jeopardy"},
     {"voters=uuu,session=2", 2, "session      lost"},
+    {"voters=uuu,session=1,reason_session_none=1", 2,
+     "session      none yet: no majority has answered: no hold on this host counts now"},
     {"voters=uuu,votes=0", 2, "store        this voter does not vote: its store is refused"},
     {"voters=uuu,votes=0,votes.text=listed", 1,
      "store        this voter does not vote yet: it waits until a majority of the voters"},

@@ -790,6 +790,7 @@ static const struct {
     {"reason_certificate_early", 1, "by this host's clock a certificate is not valid yet"},
     {"reason_certificate_ends", 1, "a certificate ends in 40 h"},
     {"reason_session_lost", 2, "the session is lost"},
+    {"reason_session_none", 2, "no majority has answered"},
 };
 
 static bool is_optional(const char *name)

@@ -471,6 +471,14 @@ START_TEST(test_status)
     run_command("session=1", "status", &ran);
     ck_assert_int_eq(ran.status, 75);
     ck_assert_ptr_nonnull(strstr(ran.out, "jeopardy"));
+    run_command("session=1,reason_session_none=2", "status", &ran); /* as page and metrics say */
+    ck_assert_msg(strstr(ran.out, "\nsession  none, epoch ") != NULL, "%s", ran.out);
+    run_command("session=1,reason_session_none=2", "status --json", &ran);
+    ck_assert_msg(strstr(ran.out, "\"session\":{\"state\":\"none\"") != NULL, "%s", ran.out);
+    run_command("session=1,reason_session_none=2", "top --json -n 1", &ran);
+    ck_assert_msg(strstr(ran.out, "\"session\":{\"state\":\"none\"") != NULL, "%s", ran.out);
+    run_command("session=1,reason_session_none=2", "top --once", &ran);
+    ck_assert_msg(strstr(ran.out, "\nsession   none, epoch ") != NULL, "%s", ran.out);
     run_command("session=2", "status --json", &ran);
     ck_assert_int_eq(ran.status, 75);
     ck_assert_ptr_nonnull(strstr(ran.out, "\"lost\""));
