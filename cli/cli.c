@@ -69,6 +69,21 @@ static void write_object(const char *where, int status, const char *sentence)
     (void)fflush(json_out);
 }
 
+/* Writes "; do this, or ask doctor why": what to do about an error that prevented a connection.
+ * Writes "" if there is no advice. */
+static void write_advice(char *out, size_t size, const struct cli *cli, int error,
+                         const struct socket_path *path)
+{
+    char remedy[LINE_MAX_BYTES];
+    const bool given = cli->socket != NULL; /* doctor, too, has to be given this socket */
+
+    out[0] = '\0';
+    if (remedy_write(remedy, sizeof(remedy), error, path)) {
+        snprintf(out, size, "; %s, or ask `holdfast doctor%s%s` why", remedy,
+                 given ? " --socket " : "", given ? path->path : "");
+    }
+}
+
 /* Writes that the command `where` (NULL: the program) has failed. Replaces control characters,
  * because the sentence may contain a text of another program, such as a sequencer. */
 static int say(const char *where, int status, const char *sentence)
@@ -85,7 +100,7 @@ static int say(const char *where, int status, const char *sentence)
 
 static int fail_because(const char *where, const char *what, int error, const char *why)
 {
-    char sentence[4 * LINE_MAX_BYTES];
+    char sentence[5 * LINE_MAX_BYTES];
 
     snprintf(sentence, sizeof(sentence), "%.*s: %s", LINE_MAX_BYTES, what, why);
     return say(where, cli_exit_code(error), sentence);
@@ -146,7 +161,8 @@ int cli_connect(const struct cli *cli, const char *where, int64_t timeout_ns, hf
         .command = cli->command,
     };
     char what[LINE_MAX_BYTES];
-    char line[2 * LINE_MAX_BYTES];
+    char advice[2 * LINE_MAX_BYTES];
+    char line[3 * LINE_MAX_BYTES];
     struct socket_path found;
     int error;
 
@@ -161,12 +177,10 @@ int cli_connect(const struct cli *cli, const char *where, int64_t timeout_ns, hf
         /* looks again, because a socket may have been made or removed since the first look */
         socket_path_find(cli, &found);
         snprintf(what, sizeof(what), "%s (%s)", found.path, found.from);
-        const char *remedy = remedy_of(error);
-        snprintf(line, sizeof(line), "%s%s%s%s", why[0] != '\0' ? why : hf_strerror(error),
-                 remedy != NULL ? "; " : "", remedy != NULL ? remedy : "",
-                 remedy != NULL ? ", or ask `holdfast doctor` why" : "");
+        write_advice(advice, sizeof(advice), cli, error, &found);
+        snprintf(line, sizeof(line), "%s%s", why[0] != '\0' ? why : hf_strerror(error), advice);
         if (cli->json && cli->no_agent != NULL) {
-            char sentence[3 * LINE_MAX_BYTES + 2];
+            char sentence[4 * LINE_MAX_BYTES + 2];
 
             snprintf(sentence, sizeof(sentence), "%s: %s", what, line);
             cli->no_agent(cli_exit_code(error), sentence, cli->no_agent_arg);

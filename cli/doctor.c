@@ -135,6 +135,7 @@ static void ask(struct cli *cli, struct doctor *doctor)
     (void)socket_path_used(cli, hf_socket(client), &found);
     snprintf(doctor->socket, sizeof doctor->socket, "%s", found.path);
     doctor->socket_from = found.from;
+    doctor->socket_own = found.own;
     error = hf_facts(client, take_fact, doctor);
     doctor->answered = error == 0;
     hf_disconnect(client);
@@ -238,6 +239,7 @@ int command_doctor(struct cli *cli, int argc, char **argv)
     socket_path_find(cli, &found);
     snprintf(doctor->socket, sizeof doctor->socket, "%s", found.path);
     doctor->socket_from = found.from;
+    doctor->socket_own = found.own;
     if (found.size > found.size_max) {
         doctor_path_too_long(doctor, &found);
     } else {

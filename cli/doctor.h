@@ -57,9 +57,10 @@ struct doctor {
     char socket[DOCTOR_TEXT_MAX]; /* the path of the socket at which the agent should answer */
     /* where the path comes from, such as an option: a static string */
     const char *socket_from;
-    bool refused;  /* the agent, or a mode on its socket's path, does not let this user in */
-    bool agent;    /* the agent answered: the fields below are filled in */
-    bool answered; /* the agent has sent facts */
+    bool socket_own; /* see struct socket_path */
+    bool refused;    /* the agent, or a mode on its socket's path, does not let this user in */
+    bool agent;      /* the agent answered: the fields below are filled in */
+    bool answered;   /* the agent has sent facts */
     char name[DOCTOR_SUBJECT_MAX];
     enum hf_session_state session;
     int64_t session_remaining_ns;

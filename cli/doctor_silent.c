@@ -109,6 +109,13 @@ static void nobody_answers(struct doctor *doctor)
     finding = doctor_find(doctor, FINDING_ERROR, "agent", NULL, "%s (%s): %s: %s", doctor->socket,
                           doctor->socket_from, hf_strerror(HF_ENOAGENT),
                           why_silent(doctor->socket));
+    if (doctor->socket_own) {
+        char own[DOCTOR_TEXT_MAX];
+
+        remedy_write_own(own, sizeof own, doctor->socket);
+        doctor_advise(finding, "an agent that answers", own);
+        return;
+    }
     doctor_advise(finding, "an agent that answers",
                   configuration_missing()
                       ? "write " SERVICE_CONFIGURATION ", which this host lacks (holdfast setup), "

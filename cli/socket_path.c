@@ -19,6 +19,7 @@ static void path_set(struct socket_path *out, const char *path, const char *from
     out->size = strlen(path);
     out->size_max = PATH_SIZE_MAX;
     out->from = from;
+    out->own = false;
 }
 
 /* Returns whether the user chose a socket, by -s or by HOLDFAST_SOCKET. */
@@ -28,13 +29,13 @@ static bool path_named(const struct cli *cli, struct socket_path *out)
 
     if (cli->socket != NULL) {
         path_set(out, cli->socket, "from --socket");
-        return true;
-    }
-    if (set != NULL && *set != '\0') {
+    } else if (set != NULL && *set != '\0') {
         path_set(out, set, "from HOLDFAST_SOCKET");
-        return true;
+    } else {
+        return false;
     }
-    return false;
+    out->own = strcmp(out->path, SYSTEM_SOCKET) != 0;
+    return true;
 }
 
 /* Writes the path below XDG_RUNTIME_DIR. Returns false if the library does not look for an agent at

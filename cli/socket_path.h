@@ -21,6 +21,9 @@ struct socket_path {
     size_t size_max;                 /* the longest path that a socket can have */
     /* where the path comes from, such as an option: a static string */
     const char *from;
+    /* the user chose the path, and it is not the path of the system's agent; so it may be that of
+     * any agent */
+    bool own;
 };
 
 /* Finds the path to name in a report that no agent answers: the path that the user chose, or else a

@@ -196,6 +196,33 @@ START_TEST(the_first_step)
 }
 END_TEST
 
+/* The user named the socket of another agent than the service's, and that agent was killed. The
+ * service's configuration is not the remedy. */
+START_TEST(a_named_socket_whose_agent_is_dead)
+{
+    static const char *const commands[] = {
+        "$BIN/holdfast -s $NAMED status 2>&1", "$BIN/holdfast lock --no-wait -s $NAMED x true 2>&1",
+        "HOLDFAST_SOCKET=$NAMED $BIN/holdfast ls 2>&1", "$BIN/holdfast -s $NAMED doctor 2>&1"};
+    if (geteuid() != 0) {
+        return;
+    }
+    own_run();
+    REQUIRE(mount("holdfast", "/etc", "tmpfs", 0, "mode=0755") == 0, "mount: %s", strerror(errno));
+    pid_t dev = start_dev("/run/dev.log");
+    end(dev, SIGKILL);
+    setenv("NAMED", dev_socket, 1);
+    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
+        const char *said = run(commands[i]);
+        const char *nobody = strstr(said, ": no agent answers at the socket");
+        const char *which = strstr(said, "`ss -xlp src /run/user/holdfast/agent.sock`");
+        REQUIRE(nobody != NULL && which != NULL && nobody < which, "%s", said);
+        REQUIRE(strstr(said, "start the agent that has this path as `socket`") != NULL, "%s", said);
+        REQUIRE(strstr(said, "holdfast setup") == NULL && strstr(said, "systemctl") == NULL, "%s",
+                said);
+    }
+}
+END_TEST
+
 /* A user whom the agent refuses reads what to do. */
 START_TEST(a_user_who_is_refused)
 {
@@ -224,6 +251,7 @@ int main(void)
     tcase_set_timeout(tests, 120);
     tcase_add_test(tests, the_systems_agent_comes_first);
     tcase_add_test(tests, the_first_step);
+    tcase_add_test(tests, a_named_socket_whose_agent_is_dead);
     tcase_add_test(tests, a_user_who_is_refused);
     return suite_main("which_agent", tests);
 }

@@ -295,11 +295,19 @@ START_TEST(without_an_agent)
     ck_assert_int_eq(ran.status, 69);
     ck_assert_ptr_nonnull(
         strstr(ran.out, "error  agent        /nowhere/agent.sock (from --socket): "));
+    ck_assert_ptr_nonnull(strstr(ran.out, "remedy     `ss -xlp src /nowhere/agent.sock`, as "
+                                          "root, shows which process listens there"));
+    ck_assert_ptr_nonnull(
+        strstr(ran.out, "the socket's folder as --state-dir (holdfastd --dev)\n"));
+    ck_assert_ptr_null(strstr(ran.out, "/etc/holdfast"));
+    ck_assert_ptr_null(strstr(ran.out, "systemctl"));
+    ck_assert_ptr_nonnull(strstr(ran.out, "ok     clock "));
+    ck_assert_ptr_nonnull(strstr(ran.out, " memory "));
+    run_command("connect=-9", "doctor -s /run/holdfast/agent.sock", &ran);
+    ck_assert_int_eq(ran.status, 69);
     ck_assert_ptr_nonnull(strstr(ran.out, access("/etc/holdfast/holdfastd.ini", F_OK) == 0
                                               ? "start it (systemctl start holdfastd"
                                               : "which this host lacks (holdfast setup)"));
-    ck_assert_ptr_nonnull(strstr(ran.out, "ok     clock "));
-    ck_assert_ptr_nonnull(strstr(ran.out, " memory "));
     run_command("connect=-10", "doctor -s /nowhere/agent.sock --json", &ran);
     ck_assert_int_eq(ran.status, 77);
     ck_assert_ptr_nonnull(strstr(ran.out, "{\"agent\":null,\"level\":\"error\""));

@@ -324,8 +324,8 @@ START_TEST(test_names_the_place)
     const char *folder = suite_folder();
     struct ran ran;
     char path[128];
-    char line[512];
-    const char *remedy =
+    char line[1024];
+    const char *first_step =
         access("/etc/holdfast/holdfastd.ini", F_OK) == 0
             ? "start it (systemctl start holdfastd)"
             : "this host has no /etc/holdfast/holdfastd.ini: write it (holdfast setup), or start "
@@ -337,18 +337,33 @@ START_TEST(test_names_the_place)
 
         run_command("connect=-9", lines[index], &ran);
         ck_assert_int_eq(ran.status, 69);
-        snprintf(line, sizeof(line),
-                 ": /nowhere/own.sock (from HOLDFAST_SOCKET): fake error -9; %s, or ask `holdfast "
-                 "doctor` why\n",
-                 remedy);
-        ck_assert_msg(strstr(ran.err, line) != NULL, "%s", ran.err);
+        ck_assert_msg(strstr(ran.err,
+                             ": /nowhere/own.sock (from HOLDFAST_SOCKET): fake error -9; `ss -xlp "
+                             "src /nowhere/own.sock`, as root, shows which process listens there, "
+                             "if any; start the agent that has this path as `socket` in its "
+                             "configuration, or the socket's folder as --state-dir (holdfastd "
+                             "--dev), or ask `holdfast doctor` "
+                             "why\n") != NULL,
+                      "%s", ran.err);
     }
     run_command("connect=-10", "status", &ran);
     ck_assert_ptr_nonnull(strstr(ran.err, " (from HOLDFAST_SOCKET): fake error -10; name this user "
                                           "in `users` of that configuration, or ask `holdfast "
                                           "doctor` why\n"));
     run_command("connect=-9", "status -s /nowhere/given.sock", &ran);
-    ck_assert_ptr_nonnull(strstr(ran.err, ": /nowhere/given.sock (from --socket): "));
+    ck_assert_ptr_nonnull(strstr(ran.err, ": /nowhere/given.sock (from --socket): fake error -9; "
+                                          "`ss -xlp src /nowhere/given.sock`"));
+    ck_assert_ptr_nonnull(
+        strstr(ran.err, ", or ask `holdfast doctor --socket /nowhere/given.sock` why\n"));
+    /* The service's configuration has nothing to do with a socket that the user named. */
+    ck_assert_ptr_null(strstr(ran.err, "/etc/holdfast"));
+    ck_assert_ptr_null(strstr(ran.err, "systemctl"));
+    run_command("connect=-9", "status -s /run/holdfast/agent.sock", &ran);
+    snprintf(line, sizeof(line),
+             ": /run/holdfast/agent.sock (from --socket): fake error -9; %s, or ask `holdfast "
+             "doctor --socket /run/holdfast/agent.sock` why\n",
+             first_step);
+    ck_assert_msg(strstr(ran.err, line) != NULL, "%s", ran.err);
     setenv("HOLDFAST_SOCKET", "", 1);
     setenv("XDG_RUNTIME_DIR", folder, 1);
     snprintf(path, sizeof(path), "%s/holdfast", folder);
@@ -368,6 +383,9 @@ START_TEST(test_names_the_place)
                             ? ": /run/holdfast/agent.sock (the default): "
                             : ": /run/holdfast/agent.sock (the default; there is no "
                               "holdfast/agent.sock below XDG_RUNTIME_DIR either): "));
+    snprintf(line, sizeof(line), "): fake error -9; %s, or ask `holdfast doctor` why\n",
+             first_step);
+    ck_assert_msg(strstr(ran.err, line) != NULL, "%s", ran.err);
     unsetenv("XDG_RUNTIME_DIR");
     run_command("connect=-9", "status", &ran);
     ck_assert_ptr_nonnull(strstr(ran.err, ": /run/holdfast/agent.sock (the default): "));
