@@ -80,6 +80,15 @@ static int64_t remaining(struct sim_process *process, struct sim_handle *handle,
                             clock_now(process->agent), gone);
 }
 
+/* Returns how much of the hold is left at the end of this call. Time passes in the call, and the
+ * process may be stopped in it. */
+static int64_t left_after(struct sim_process *process, struct sim_handle *handle, bool *gone)
+{
+    int64_t until_ns = clock_now(process->agent);
+    until_ns += remaining(process, handle, gone);
+    return until_ns - clock_now(process->agent);
+}
+
 /* Returns the true time at which the hold ended, or will end, without a release. */
 static int64_t ends_ns(const struct hold_note *note)
 {
@@ -206,8 +215,10 @@ uint32_t check_held(struct sim_process *process, struct sim_handle *handle)
                      note->process, note->agent->index);
         }
     }
-    if (world.faults.breaks != 0 && (remaining(process, handle, &gone) <= 0 || gone)) {
-        return UINT32_MAX; /* a break has ended the hold since the first look */
+    if (world.faults.breaks != 0 && (left_after(process, handle, &gone) <= 0 || gone)) {
+        /* a break has ended the hold since the first look, or the process was stopped within this
+         * second look for longer than its hold's limit */
+        return UINT32_MAX;
     }
     watch_held(process->agent, handle->lock, handle->held.epoch);
     check_token(process, handle, shared);
