@@ -18,6 +18,7 @@
 #include "setup.h"
 #include "setup_ask.h"
 #include "setup_certificate.h"
+#include "setup_fit.h"
 
 static const char nothing_written[] = "nothing was written";
 
@@ -49,6 +50,55 @@ static bool find_name(const char *text, char out[SETUP_LABEL_SIZE])
     return setup_label("name", name, out) == 0;
 }
 
+static struct setup_place place_of(const struct setup *setup)
+{
+    return (struct setup_place){.folder = setup->target.folder,
+                                .state_dir = setup->state_dir[0] != '\0' ? setup->state_dir : NULL};
+}
+
+/* Checks that the agent can make the state_dir that the folder's configuration names: the host that
+ * made the folder may have other folders than this one. */
+static int check_state_dir(const struct setup *setup)
+{
+    char parent[SETUP_PATH_MAX];
+    struct stat status;
+    const char *slash = strrchr(setup->state_dir, '/');
+
+    if (slash == NULL || slash == setup->state_dir) {
+        return 0; /* holdfastd judges it */
+    }
+    snprintf(parent, sizeof(parent), "%.*s", (int)(slash - setup->state_dir), setup->state_dir);
+    if (stat(parent, &status) == 0 || (errno != ENOENT && errno != ENOTDIR)) {
+        return 0;
+    }
+    return cli_usage_error("setup",
+                           "%s/holdfastd.ini: found state_dir %s, expected a folder in %s, which "
+                           "this host lacks: give --state-dir DIR, or make %s; nothing was written",
+                           setup->from, setup->state_dir, parent, parent);
+}
+
+/* Fits the configuration of a host's folder to this host, checks it, and installs it. */
+static int install_from(struct setup *setup, const char *text, const char *name)
+{
+    const struct setup_place place = place_of(setup);
+    char *fitted = setup_fit(text, name, &place);
+    int status = 0;
+
+    if (fitted == NULL) {
+        return setup_file_failed(setup->target.output);
+    }
+    /* the folder of an agent that is no service */
+    if (setup->state_dir[0] == '\0' &&
+        find_value(fitted, "state_dir", setup->state_dir, sizeof(setup->state_dir))) {
+        setup->target.service = false;
+        status = check_state_dir(setup);
+    }
+    status = status != 0 ? status : setup_check(fitted, name, true);
+    status = status != 0 ? status : setup_install(&setup->target, fitted, name, setup->from);
+    free(fitted);
+    return status;
+}
+
 static int run_from(struct setup *setup)
 {
     char path[SETUP_PATH_MAX + 64];
@@ -67,12 +117,7 @@ static int run_from(struct setup *setup)
         fprintf(stderr, "holdfast setup: %s: found no name in [agent], expected one\n", path);
         status = CLI_USAGE;
     }
-    /* the folder of an agent that is no service */
-    if (find_value(text, "state_dir", setup->state_dir, sizeof(setup->state_dir))) {
-        setup->target.service = false;
-    }
-    status = status != 0 ? status : setup_check(text, name, true);
-    status = status != 0 ? status : setup_install(&setup->target, text, name, setup->from);
+    status = status != 0 ? status : install_from(setup, text, name);
     free(text);
     if (status == 0) {
         setup_report_from(setup, name);
@@ -95,12 +140,6 @@ static int choose_users(struct setup *setup)
     return users == NULL
                ? 0
                : setup_value("--users", users, setup->cell.users, sizeof(setup->cell.users));
-}
-
-static struct setup_place place_of(const struct setup *setup)
-{
-    return (struct setup_place){.folder = setup->target.folder,
-                                .state_dir = setup->state_dir[0] != '\0' ? setup->state_dir : NULL};
 }
 
 /* Has holdfastd check the configuration of each wanted host. With --print also prints it. */
@@ -461,17 +500,17 @@ static int ask_hosts(struct setup *setup, char *answer, size_t size)
     return status;
 }
 
-static int check_options(const struct setup *setup, const char *certificates, const char *state_dir)
+static int check_options(const struct setup *setup, const char *certificates)
 {
     if (setup->one_host && (setup->hosts.count > 0 || certificates != NULL)) {
         return cli_usage_error("setup", "found --one-host and --host or --certificates, expected "
                                         "--one-host, or --host for each host of a cell");
     }
     if (setup->from != NULL &&
-        (setup->one_host || setup->hosts.count > 0 || certificates != NULL || state_dir != NULL ||
-         setup->name != NULL || setup->self != NULL || setup->users != NULL || setup->print)) {
-        return cli_usage_error("setup", "found --from and another option, expected only --output "
-                                        "or --force with it");
+        (setup->one_host || setup->hosts.count > 0 || certificates != NULL || setup->name != NULL ||
+         setup->self != NULL || setup->users != NULL || setup->print)) {
+        return cli_usage_error("setup", "found --from and another option, expected only "
+                                        "--output, --state-dir or --force with it");
     }
     return 0;
 }
@@ -529,7 +568,7 @@ int command_setup(struct cli *cli, int argc, char **argv)
     bool help = status == 0 && cli->help;
 
     status = status != 0 || help ? status : words_expect("setup", &words, 0, 0, "options only");
-    status = status != 0 || help ? status : check_options(setup, certificates, state_dir);
+    status = status != 0 || help ? status : check_options(setup, certificates);
     status = status != 0 || help ? status : find_paths(setup, output, certificates, state_dir);
     if (help) {
         status = help_show("setup");

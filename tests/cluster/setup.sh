@@ -147,11 +147,13 @@ cell_of_three() {
     fail "not all voters are up: $(cat "$dir/out")"
 }
 
-# Installs a host's folder. All hosts are on this machine here, so the paths become the host's own.
+# Installs a host's folder. All hosts are on this machine here, so each host has paths of its own,
+# and not those of host-a, which made the folder.
 install_from() { # HOST
     cp -r "$certificates/$1" "$dir/brought-$1"
-    sed -i "s|$dir/host-a/|$dir/$1/|" "$dir/brought-$1/holdfastd.ini"
-    expect 0 "" "$holdfast" setup --from "$dir/brought-$1" --output "$dir/$1/holdfastd.ini"
+    expect 0 "" "$holdfast" setup --from "$dir/brought-$1" --output "$dir/$1/holdfastd.ini" \
+        --state-dir "$dir/$1/state"
+    ! grep -F "$dir/host-a/" "$dir/$1/holdfastd.ini" || fail "a path of host-a"
     says "rm -r $dir/brought-$1"
     says "holdfast --socket $dir/$1/state/agent.sock status" # it is no service
     ! grep -q 'as whom the service runs' "$dir/err" || fail "$(cat "$dir/err")"
@@ -219,11 +221,34 @@ wrong_folder() {
     cp -r "$dir/brought-host-b" "$dir/wrong"
     cp "$dir/wrong/host-b.pem" "$dir/kept"
     cp "$certificates/host-c/host-c.pem" "$dir/wrong/host-b.pem"
-    sed -i "s|$dir/host-b/|$dir/other/|" "$dir/wrong/holdfastd.ini"
     expect 69 'not written, because holdfastd refuses the configuration of host-b: [tls]:' \
         "$holdfast" setup --from "$dir/wrong" --output "$dir/other/holdfastd.ini"
     [[ ! -e $dir/other/holdfastd.ini ]] || fail "a wrong configuration was written"
     [[ -z $(ls -A "$dir/other") ]] || fail "left behind: $(ls -A "$dir/other")"
+}
+
+# A folder that is installed at another path than the one that its configuration names, although
+# files of the same names are at that path. Its state_dir stays, so this host must have that folder.
+other_paths() {
+    local other=$dir/elsewhere folder=$dir/moved
+    cp -r "$certificates/host-b" "$folder"
+    cp "$folder"/host-b.* "$dir/host-a/" # of an earlier installation
+    sed -i "s|^state_dir = .*|state_dir = $dir/lacking/state|" "$folder/holdfastd.ini"
+    sed -i "s|^socket = .*|socket = $dir/lacking/state/agent.sock|" "$folder/holdfastd.ini"
+    expect 64 "$folder/holdfastd.ini: found state_dir $dir/lacking/state, expected a folder in \
+$dir/lacking, which this host lacks: give --state-dir DIR" \
+        "$holdfast" setup --from "$folder" --output "$other/holdfastd.ini"
+    [[ ! -e $other ]] || fail "a refused setup has written something"
+    mkdir "$dir/lacking"
+    expect 0 "" "$holdfast" setup --from "$folder" --output "$other/holdfastd.ini"
+    grep -qx "state_dir = $dir/lacking/state" "$other/holdfastd.ini"
+    for line in "ca = $other/ca.pem" "cert = $other/host-b.pem" "key = $other/host-b.key"; do
+        grep -qxF "$line" "$other/holdfastd.ini" || fail "not '$line': $(cat "$other/holdfastd.ini")"
+    done
+    "$bin/holdfastd" --config "$other/holdfastd.ini" --check-config >/dev/null
+    rm -r "$other" "$folder" "$dir/host-a/host-b.pem" "$dir/host-a/host-b.key"
+    expect 64 'expected only --output, --state-dir or --force with it' \
+        "$holdfast" setup --from "$certificates/host-b" --output "$other/c.ini" --users root
 }
 
 even_number() {
@@ -341,8 +366,8 @@ service() {
     [[ $status == 0 || $status == 77 ]] || fail "as a service: exit status $status"
 }
 
-for part in one_host without cell_of_three joins_later made_anew wrong_folder even_number asked \
-    asked_again service; do
+for part in one_host without cell_of_three joins_later made_anew wrong_folder other_paths even_number \
+    asked asked_again service; do
     "$part"
     echo "$part"
 done

@@ -100,7 +100,7 @@ exempt=$(
     ^cli/status\.c\t(agent|state|reason|session|voter|clients)  +\.\.\.             # what status prints
     ^cli/status\.c\tobserver (and )?\.\.\.                              # likewise
     ^cli/(status|member)\.c\tat$                                    # what status and member print
-    ^cli/setup_cell\.c\t(; |role = |users = |state_dir = |\[cell\] |\[tls\] )  # what setup writes
+    ^cli/setup_(cell|fit)\.c\t(; |role = |users = |state_dir = |\[cell\] |\[tls\] )  # what setup writes
     ^cli/setup\.c\t(name =|its folder|a path)$                       # parts of a line
     ^cli/setup_certificate\.c\t/CN=                                 # a name in a certificate
     ^cli/lock_cells\.c\t\.\.\. holders$                              # what ls and top print

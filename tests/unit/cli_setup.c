@@ -14,6 +14,7 @@
 #include "../suite_main.h"
 #include "setup_cell.h"
 #include "setup_file.h"
+#include "setup_fit.h"
 #include "tool.h"
 
 static const struct {
@@ -259,6 +260,41 @@ START_TEST(test_tool)
 }
 END_TEST
 
+/* The paths of a host's folder become those of the place where it is installed. */
+static const struct {
+    const char *text;
+    const char *state_dir; /* NULL: the place has none */
+    const char *fitted;
+} fits[] = {
+    {"; [tls]\n[agent]\nname = b\nstate_dir = /x/s\nsocket = /x/s/agent.sock\n\n[tls]\n"
+     "ca = /x/ca.pem\ncert = /x/b.pem\nkey = /x/b.key\n",
+     NULL,
+     "; [tls]\n[agent]\nname = b\nstate_dir = /x/s\nsocket = /x/s/agent.sock\n\n[tls]\n"
+     "ca = /y/ca.pem\ncert = /y/b.pem\nkey = /y/b.key\n"},
+    {"[agent]\nname = b\nstate_dir = /x/s\nsocket = /x/s/agent.sock\n[cell]\nsocket = z\n", "/y/s",
+     "[agent]\nstate_dir = /y/s\nsocket = /y/s/agent.sock\nname = b\n[cell]\nsocket = z\n"},
+    {"[agent]\nname = b", "/y/s",
+     "[agent]\nstate_dir = /y/s\nsocket = /y/s/agent.sock\nname = b\n"},
+    /* A person edited these lines. */
+    {"[tls]\nca=/x/ca.pem ; ours\ncert = /own/node.pem\nkey = /x/c.key\n", NULL,
+     "[tls]\nca = /y/ca.pem\ncert = /own/node.pem\nkey = /x/c.key\n"},
+    /* Only [tls] has these keys. */
+    {"[agent]\ncert = /x/b.pem\n[voters]\nca = tcp://ca.pem\nkey = /x/b.key\n", NULL,
+     "[agent]\ncert = /x/b.pem\n[voters]\nca = tcp://ca.pem\nkey = /x/b.key\n"},
+    {"", "/y/s", ""},
+};
+
+START_TEST(test_fits)
+{
+    const struct setup_place place = {.folder = "/y", .state_dir = fits[_i].state_dir};
+    char *fitted = setup_fit(fits[_i].text, "b", &place);
+
+    ck_assert_ptr_nonnull(fitted);
+    ck_assert_str_eq(fitted, fits[_i].fitted);
+    free(fitted);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("cli_setup");
@@ -270,6 +306,7 @@ int main(void)
     tcase_add_test(parts, test_full);
     tcase_add_test(parts, test_record);
     tcase_add_loop_test(parts, test_bad_record, 0, sizeof(bad_records) / sizeof(bad_records[0]));
+    tcase_add_loop_test(parts, test_fits, 0, sizeof(fits) / sizeof(fits[0]));
     tcase_add_test(parts, test_write);
     tcase_add_test(parts, test_in_the_way);
     tcase_add_test(parts, test_own_folder);
