@@ -171,7 +171,12 @@ START_TEST(two_voters_start_over_at_the_same_time)
     cell_await_logged(&cell, 2, "no answer yet from: host-b (starts over as well");
     cell_await_logged(&cell, 0, "event=voter_starts_over agent=host-b");
     cell_await_logged(&cell, 0, "event=voter_starts_over agent=host-c");
-    ck_assert(!agent_logged(&cell.agents[0], "event=voter_silent"));
+    /* A voter is silent if it answers nothing within session_ttl after it has connected. Without a
+     * processor it cannot answer. */
+    int64_t unserved_ns = process_unserved_ns(cell.agents[VICTIM].pid) +
+                          process_unserved_ns(cell.agents[2].pid);
+    ck_assert(!agent_logged(&cell.agents[0], "event=voter_silent") ||
+              unserved_ns > CELL_TTL_MS / 2 * MS);
     ck_assert_int_eq(rejoin(VICTIM, "--yes", "--undo"), 70); /* refused: the agent runs */
     agent_kill(&cell.agents[VICTIM]);
     /* refused, because without --yes the command only explains */

@@ -256,6 +256,22 @@ START_TEST(break_ends_the_child)
 }
 END_TEST
 
+/* Runs `holdfast` until the process of another user in CMD has written "left" and its pid, breaks
+ * the lock, and checks that `holdfast` says that it cannot end that process. Then ends the process,
+ * for whose end `holdfast` waits. */
+static void leaves_alone(const char *words)
+{
+    struct actor_request request = {.kind = ACTOR_BREAK, .name = "job"};
+    pid_t pid = begin(words);
+    await_output("left ");
+    pid_t left = (pid_t)strtol(strstr(output, "left ") + strlen("left "), NULL, 10);
+    REQUIRE(left > 1, "%s", output);
+    ck_assert_int_eq(actor_do(&other, &request).result, 0);
+    await_output("goes on WITHOUT the lock");
+    ck_assert_int_eq(kill(left, SIGKILL), 0);
+    ck_assert_int_eq(end(pid), 76);
+}
+
 /* CMD runs as another user, like a command behind sudo. `holdfast lock` cannot end CMD, and says
  * so. */
 START_TEST(a_child_of_another_user_is_told_of)
@@ -264,15 +280,11 @@ START_TEST(a_child_of_another_user_is_told_of)
         return;
     }
     weak = true;
-    ck_assert_int_eq(run("lock|--lease|1500ms|--lock-delay|50ms|job|--"
-                         "|setpriv|--reuid=65534|--clear-groups|sleep|4"),
-                     76);
-    REQUIRE(strstr(output, "goes on WITHOUT the lock") != NULL, "%s", output);
+    leaves_alone("lock|--lock-delay|50ms|job|--|setpriv|--reuid=65534|--clear-groups"
+                 "|sh|-c|echo left $$; exec sleep 60");
     /* The command ends the process of its own user, but not the process of the other user. */
-    ck_assert_int_eq(run("lock|--lease|1500ms|--lock-delay|50ms|job|--|sh|-c"
-                         "|setpriv --reuid=65534 --clear-groups sleep 5 & wait"),
-                     76);
-    REQUIRE(strstr(output, "goes on WITHOUT the lock") != NULL, "%s", output);
+    leaves_alone("lock|--lock-delay|50ms|job|--|sh|-c|setpriv --reuid=65534 --clear-groups"
+                 " sh -c 'echo left $$; exec sleep 60' & wait");
     ck_assert_int_eq(run("lock|--lease|1500ms|--lock-delay|50ms|job|--|sleep|600"), 76);
     ck_assert_ptr_null(strstr(output, "WITHOUT"));
     weak = false;
@@ -384,11 +396,21 @@ END_TEST
 START_TEST(top_shows_a_circle_of_nested_commands)
 {
     static const char circle[] = "\"circle\":true}";
-    int64_t end_ns = boottime_now() + GUARD_MS * MS;
-    pid_t one = begin("lock|--no-wait|d1|sh|-c|sleep 1; $HOLDFAST_BIN_DIR/holdfast lock d2 true");
-    pid_t two = begin("lock|--no-wait|d2|sh|-c|sleep 1; $HOLDFAST_BIN_DIR/holdfast lock d1 true");
+    static const char both[] = "until [ -e $BOTH ]; do sleep 0.02; done; ";
+    char path[128];
+    char words[256];
     const char *first;
 
+    snprintf(path, sizeof(path), "%s/both", agent.folder);
+    setenv("BOTH", path, 1);
+    snprintf(words, sizeof(words), "lock|d1|sh|-c|%s$HOLDFAST_BIN_DIR/holdfast lock d2 true", both);
+    pid_t one = begin(words);
+    snprintf(words, sizeof(words), "lock|d2|sh|-c|%s$HOLDFAST_BIN_DIR/holdfast lock d1 true", both);
+    pid_t two = begin(words);
+    await_held("d1");
+    await_held("d2");
+    close(open(path, O_WRONLY | O_CREAT, 0600)); /* only now does each want the other's lock */
+    int64_t end_ns = boottime_now() + GUARD_MS * MS;
     do {
         REQUIRE(boottime_now() < end_ns, "no circle in %s", output);
         ck_assert_int_eq(run("top|--once|--json"), 0);
@@ -416,16 +438,16 @@ static double greatest_rate(void)
     return most;
 }
 
-/* The rate comes from the tokens. So it counts also the holds that no reading has seen. */
-START_TEST(top_counts_holds)
+/* Has `times` holds while `top` makes readings that are about two seconds apart. Returns the
+ * greatest rate that it prints, and how long `top` and the agent waited for a processor. */
+static double rate_of(int times, int64_t *unserved_ns)
 {
-    enum { TIMES = 500 };
     double holds;
 
-    ck_assert_int_eq(actor_acquire(&other, 0, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
+    *unserved_ns = -process_unserved_ns(agent.pid);
     pid_t pid = begin("top|--json|-d|2s");
     await_output("}\n");
-    for (int i = 0; i < TIMES; i++) {
+    for (int i = 0; i < times; i++) {
         ck_assert_int_eq(actor_release(&other, 0), 0);
         ck_assert_int_eq(actor_acquire(&other, 0, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
     }
@@ -437,9 +459,26 @@ START_TEST(top_counts_holds)
         read_output();
         holds = greatest_rate();
     } while (holds == 0);
+    *unserved_ns += process_unserved_ns(agent.pid) + process_unserved_ns(pid);
     kill(pid, SIGTERM);
     (void)end(pid);
-    /* The readings are about two seconds apart. */
+    return holds;
+}
+
+/* The rate comes from the tokens. So it counts also the holds that no reading has seen. */
+START_TEST(top_counts_holds)
+{
+    enum { TIMES = 500, TRIES_MAX = 5 };
+    int64_t unserved_ns;
+    double holds;
+
+    ck_assert_int_eq(actor_acquire(&other, 0, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
+    holds = rate_of(TIMES, &unserved_ns);
+    /* On a busy machine a reading may be late. Then it is less than 1.8 s before the next one. */
+    for (int tries = 1; holds > TIMES / 1.8 && unserved_ns > 200 * MS && tries < TRIES_MAX;
+         tries++) {
+        holds = rate_of(TIMES, &unserved_ns);
+    }
     REQUIRE(holds <= TIMES / 1.8, "%f holds a second", holds);
 }
 END_TEST

@@ -19,6 +19,7 @@
 #include "../suite_main.h"
 #include "actor.h"
 #include "require.h"
+#include "served_first.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -26,7 +27,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -79,9 +79,8 @@ static void start(void)
 {
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     /* Also for `holdfast`, its guards and CMD, which inherit the priority: the time in which a
-     * guard acts must not depend on other work of the machine. Without the right to raise the
-     * priority, the test runs with the ordinary one. */
-    (void)setpriority(PRIO_PROCESS, 0, -10);
+     * guard acts must not depend on other work of the machine. */
+    be_served_first();
     agent_create(&agent, NULL);
     agent_start(&agent);
 }

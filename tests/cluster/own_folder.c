@@ -26,6 +26,7 @@
 #include "fuse_page.h"
 #include "hello.h"
 #include "require.h"
+#include "served_first.h"
 
 /* In a test that restarts its agent, session_ttl is RESTART_TTL_MS, because on a busy machine the
  * restart takes seconds and must end before the lease. */
@@ -155,6 +156,7 @@ END_TEST
 static void start_with(int ttl_ms)
 {
     char config[300];
+    be_served_first(); /* the agent must renew its session within TTL_MS */
     REQUIRE(fuse_page_create(&page), "fuse");
     snprintf(config, sizeof(config),
              "[agent]\nname = host-a\ncell = own\nstate_dir = %%D/state\n"

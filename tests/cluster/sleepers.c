@@ -207,8 +207,15 @@ START_TEST(the_loop_makes_two_dear_wakes)
     }
     int64_t before_ns = spent_by("holdfastd-wake");
     for (unsigned i = 0; i < REPAIRS; i++) {
+        int64_t last_ns = spent_by("holdfastd-wake");
         await_asleep(pid);
         have_it_repaired();
+        /* On a busy machine the thread may run later. Then it would make one wake for several
+         * repairs. */
+        for (end_ns = boottime_now() + GUARD_MS * MS; spent_by("holdfastd-wake") == last_ns;) {
+            ck_assert_int_lt(boottime_now(), end_ns);
+            usleep(1000);
+        }
     }
     int64_t spent_ns = spent_by("holdfastd-wake") - before_ns;
     printf("%d dear wakes: %.1f ms of the thread's processor time\n", REPAIRS,
