@@ -118,6 +118,7 @@ struct attempt {
     int64_t timeout_ns;
     int result;
     _Atomic pid_t thread;
+    _Atomic bool over; /* the call has returned */
 };
 
 static inline void *attempt_run(void *arg)
@@ -125,6 +126,7 @@ static inline void *attempt_run(void *arg)
     struct attempt *attempt = arg;
     atomic_store(&attempt->thread, gettid());
     attempt->result = hf_acquire(attempt->lock, attempt->mode, attempt->timeout_ns, NULL);
+    atomic_store(&attempt->over, true);
     served_thread_ends();
     return NULL;
 }

@@ -58,11 +58,7 @@ START_TEST(a_backup_brings_its_copy)
         }
         ck_assert(cases[i].error != 0 || (int)stage == cases[i].stage);
     }
-    /* the agent's thread closes its own a moment later */
-    for (unsigned i = 0; i < 1000 && count_descriptors() != before; i++) {
-        usleep(1000);
-    }
-    ck_assert_uint_eq(count_descriptors(), before);
+    AWAIT(count_descriptors() == before); /* the agent's thread closes its own a moment later */
     ck_assert_int_eq(hf_backup(client, NULL, tell_backup, &stage), HF_EINVAL);
     ck_assert_int_eq(hf_backup(client, &fd, NULL, NULL), HF_EINVAL);
     ck_assert_int_eq(hf_backup(NULL, &fd, tell_backup, &stage), HF_EINVAL);
