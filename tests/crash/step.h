@@ -77,7 +77,7 @@ struct step_image {
     uint64_t limit;
 };
 
-/* Seizes the process, which must be waiting for events in epoll, and stops it. */
+/* Seizes the process, and stops it when it waits for events in epoll. */
 void step_seize(pid_t pid, const char *program, struct step_image *image);
 
 /* Calls `event`, steps the agent from that event until it waits for events with a timeout other

@@ -512,7 +512,7 @@ START_TEST(test_terminal_read_and_interrupt)
 {
     int fd;
     pid_t pid = on_terminal("exec $HOLDFAST lock a -- sh -c 'echo up; read x; echo got-$x; "
-                            "sleep 10'",
+                            "sleep 1000'",
                             &fd);
 
     await_terminal(fd, "up");

@@ -377,15 +377,44 @@ static void await(struct on_terminal *on, const char *text)
     }
 }
 
-/* Waits until the command has written all that it had to write. */
-static void await_quiet(struct on_terminal *on)
+/* Waits until the screen shows the text, or has shown it since on->drawn. The text may be replaced
+ * before this process gets a processor. */
+static void await_once(struct on_terminal *on, const char *text)
 {
-    size_t before;
+    int64_t end_ms = run_now_ms() + GUARD_MS / 2;
+    size_t looked = on->drawn;
 
-    do {
-        before = on->used;
-        ck_assert(take(on, 500));
-    } while (on->used != before);
+    for (;;) {                      /* ends: the guard */
+        while (looked < on->used) { /* looks at the screen as it was before each sequence */
+            looked++;
+            if (on->text[looked] == '\33' || looked == on->used) {
+                char next = on->text[looked];
+
+                on->text[looked] = '\0';
+                bool seen = shows(on, text);
+                on->text[looked] = next;
+                if (seen) {
+                    return;
+                }
+            }
+        }
+        ck_assert_msg(run_now_ms() < end_ms && take(on, 100), "\"%s\" was not in: %s", text,
+                      on->text + on->drawn);
+    }
+}
+
+/* Waits until the command erases the whole screen, and begins on->drawn there. */
+static void await_erased(struct on_terminal *on)
+{
+    static const char erases[] = "\33[2J";
+    int64_t end_ms = run_now_ms() + GUARD_MS / 2;
+    const char *at;
+
+    while ((at = strstr(on->text + on->drawn, erases)) == NULL) {
+        ck_assert_msg(run_now_ms() < end_ms && take(on, 100), "no new screen in: %s",
+                      on->text + on->drawn);
+    }
+    on->drawn = (size_t)(at - on->text);
 }
 
 static void press(const struct on_terminal *on, const char *keys)
@@ -529,9 +558,9 @@ START_TEST(test_resize)
     start(&on, "more", "xterm", "exec $HOLDFAST top -d 1h");
     await(&on, "locks by waiters, 4; h: help");
     await(&on, "orders/of-");
-    await_quiet(&on);
     on.drawn = on.used;
     ck_assert_int_eq(ioctl(on.fd, TIOCSWINSZ, &size), 0);
+    await_erased(&on); /* before that, the rest of the first screen may come */
     await(&on, "holdfast top");
     await(&on, "locks by waiters, 4; h: help");
     await(&on, "orders/of-");
@@ -557,7 +586,7 @@ START_TEST(test_screen_outlives_agent)
     struct on_terminal on;
 
     start(&on, "away=2", "xterm", "exec $HOLDFAST top -d 100ms");
-    await(&on, "no answer fake error -9");
+    await_once(&on, "no answer fake error -9");
     await(&on, "LOCK");
     press(&on, "q");
     ck_assert_int_eq(finish(&on), 0);
