@@ -173,26 +173,6 @@ static void await_voters(unsigned host, const char *letters)
     ck_abort_msg("host %u: expected %s, found %s", host, expected, member_said);
 }
 
-/* Waits until `holdfast member list` on that host contains the text. */
-static void await_listed(unsigned host, const char *text)
-{
-    int64_t end_ns = boottime_now() + GUARD_MS * MS;
-    while (member(host, "list") != 0 || strstr(member_said, text) == NULL) {
-        ck_assert_msg(boottime_now() < end_ns, "host %u: expected %s, found %s", host, text,
-                      member_said);
-        sleep_ms(50);
-    }
-}
-
-static void await_logged(unsigned host, const char *text)
-{
-    int64_t end_ns = boottime_now() + GUARD_MS * MS;
-    while (agent_logged(&agents[host], text) == 0) {
-        ck_assert_msg(boottime_now() < end_ns, "host %u does not log %s", host, text);
-        sleep_ms(20);
-    }
-}
-
 /* ---- load ---- */
 
 /* What the processes of the load share. */
@@ -383,33 +363,6 @@ START_TEST(replace_a_dead_host)
 }
 END_TEST
 
-/* Restarts a host's agent beside a holder of lock 0, which keeps its hold. If the machine is so slow
- * that the session ends meanwhile, the holder takes the lock anew, and the agent is restarted once
- * more. */
-static void restart_beside(struct actor *holder, unsigned host)
-{
-    enum { TRIES = 5 };
-    bool continued = false;
-    for (unsigned tries = 1; !continued; tries++) {
-        unsigned before = agent_logged(&agents[host], "event=session_continued");
-        int64_t end_ns = boottime_now(); /* of the session, whose grace period is session_ttl */
-        end_ns += actor_remaining(holder, 0) + ttl_ms * MS;
-        agent_stop(&agents[host]);
-        agent_start(&agents[host]);
-        continued = agent_logged(&agents[host], "event=session_continued") > before;
-        if (!continued) {
-            ck_assert_msg(boottime_now() >= end_ns && tries < TRIES, "the session has ended");
-            ck_assert_int_eq(actor_release(holder, 0), HF_ELOST);
-            ck_assert_int_eq(actor_acquire(holder, 0, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
-        }
-    }
-    int64_t guard_ns = boottime_now() + GUARD_MS * MS;
-    while (actor_remaining(holder, 0) <= 0) { /* in jeopardy, until the agent has renewed it */
-        ck_assert_msg(boottime_now() < guard_ns, "the hold is lost");
-        sleep_ms(10);
-    }
-}
-
 /* The coordinator of a lock in use is removed. A holder on its host keeps the lock, and the host
  * goes on as an observer. After a restart it may become a voter again. */
 START_TEST(a_removed_voter_comes_back)
@@ -431,7 +384,7 @@ START_TEST(a_removed_voter_comes_back)
     ck_assert_int_eq(actor_open(&holder, 0, "job", 10), 0);
     ck_assert_int_eq(actor_acquire(&holder, 0, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
     for (int i = 0; i < 2; i++) { /* the emptied store has no host's holds */
-        restart_beside(&holder, A);
+        member_restart_beside(&agents[A], &holder, ttl_ms);
     }
     ck_assert_uint_eq(agent_logged(&agents[A], "event=store_retired"), 1);
     CHANGED(D, "add host-a", A);
@@ -508,7 +461,7 @@ START_TEST(a_removed_voter_is_added_again_with_another_store)
     unsigned votes = agent_logged(&agents[C], "event=voter_votes");
     agent_start(&agents[C]);
     ck_assert_uint_gt(take(C, "job"), token); /* the other voters serve it */
-    await_logged(C, "event=voter_refused");
+    member_await_logged(&agents[C], "event=voter_refused");
     ck_assert_uint_eq(agent_logged(&agents[C], "event=voter_votes"), votes);
     agent_stop(&agents[C]);
     run_there(C, "rm -r $HERE/state; mv $HERE/new-state $HERE/state");
@@ -534,8 +487,8 @@ START_TEST(an_observer_that_the_record_names_with_another_store)
     run_there(D, "rm -r $HERE/state");
     agent_start(&agents[D]);
     ck_assert_uint_gt(take(D, "job"), token);
-    await_logged(D, "event=voter_refused");
-    await_listed(A, "host-d refused");
+    member_await_logged(&agents[D], "event=voter_refused");
+    member_await_listed(&agents[A], "host-d refused");
     agent_stop(&agents[D]);
     describe(D, all | 1U << D, ports[D], "", text, sizeof(text));
     agent_configure(&agents[D], text);
@@ -629,7 +582,7 @@ START_TEST(a_voter_moves)
     await_voters(B, "abc");
     await_voters(C, "abc");
     snprintf(text, sizeof(text), "host-b up at tcp://127.0.0.1:%u\n", ports[HOSTS + B]);
-    await_listed(C, text);
+    member_await_listed(&agents[C], text);
     agent_kill(&agents[A]);
     ck_assert_uint_gt(take(C, "job"), token);
     ck_assert_int_eq(actor_release(&holder, 0), 0);
@@ -666,7 +619,7 @@ START_TEST(a_voter_moves_that_runs_at_its_new_address)
     ck_assert_uint_gt(take(A, "job"), token);
     ck_assert_uint_gt(take(B, "job"), token);
     snprintf(text, sizeof(text), "host-b up at tcp://127.0.0.1:%u\n", ports[HOSTS + B]);
-    await_listed(A, text);
+    member_await_listed(&agents[A], text);
 }
 END_TEST
 
@@ -737,7 +690,7 @@ START_TEST(all_hosts_move_at_once)
     CHANGED(A, "move host-c", C);
     await_voters(C, "abc");
     snprintf(text, sizeof(text), "host-b up at tcp://127.0.0.1:%u\n", ports[B]);
-    await_listed(C, text);
+    member_await_listed(&agents[C], text);
 }
 END_TEST
 
@@ -776,7 +729,7 @@ START_TEST(what_is_refused)
     await_voters(A, "abc");
     make(1U << D, 1U << A, "");
     agent_pause(&agents[C]);
-    await_listed(A, "host-c down at "); /* its silence counts as no answer */
+    member_await_listed(&agents[A], "host-c down at "); /* its silence counts as no answer */
     ck_assert_int_eq(change(A, "add host-d", D), 75);
     ck_assert_msg(strstr(member_said, "host-c does not answer") != NULL, "%s", member_said);
     ck_assert_int_eq(change(A, "remove host-b", -1), 75); /* one of two would answer */
