@@ -38,9 +38,9 @@ static int break_job(const char *options)
 }
 
 /* Starts a cell in which two hosts share the lock. */
-static void start(void)
+static void start_with(unsigned ttl_ms)
 {
-    cell_options.ttl_ms = 5000; /* so that no session ends because the machine is busy */
+    cell_options.ttl_ms = ttl_ms;
     cell_start(&cell, VOTERS, HOSTS - VOTERS);
     coordinator = cell_coordinator(&cell, 0, "job");
     asker = HOSTS - 1;
@@ -53,6 +53,18 @@ static void start(void)
             i++;
         }
     }
+}
+
+static void start(void)
+{
+    start_with(5000); /* so that no session ends because the machine is busy */
+}
+
+/* Starts the cell for a test that waits for the end of a break, which takes seconds, and in which
+ * the session of a host that is cut off must not end before. */
+static void start_long(void)
+{
+    start_with(20000);
 }
 
 static void stop(void)
@@ -180,13 +192,21 @@ END_TEST
 
 int main(void)
 {
+    Suite *suite = suite_create("cell_breaks");
     TCase *tests = tcase_create("breaks");
+    TCase *longer = tcase_create("a long session");
     tcase_add_checked_fixture(tests, start, stop);
+    tcase_add_checked_fixture(longer, start_long, stop);
     tcase_add_test(tests, what_ended_is_printed);
     tcase_add_test(tests, a_break_goes_around_a_cut_link);
     tcase_add_test(tests, a_break_at_the_coordinator_goes_around_a_cut_link);
-    tcase_add_test(tests, an_owner_that_was_not_reached_is_named);
+    tcase_add_test(longer, an_owner_that_was_not_reached_is_named);
     tcase_add_test(tests, an_owner_that_is_gone_does_not_hinder_for_ever);
     tcase_add_test(tests, success_means_that_no_hold_is_left);
-    return cell_main("cell_breaks", tests);
+    network_need();
+    tcase_set_timeout(tests, 240); /* guards against hanging; each test takes seconds */
+    tcase_set_timeout(longer, 240);
+    suite_add_tcase(suite, tests);
+    suite_add_tcase(suite, longer);
+    return suite_run(suite);
 }

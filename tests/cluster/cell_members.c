@@ -85,22 +85,45 @@ static unsigned record_number(unsigned host, const char *event)
     return number;
 }
 
-/* Restarts the agent of a voter that was removed, as soon as it has stored that its removal is
- * complete. It then empties its store. It has done so already if it was killed after that. */
-static void empty(unsigned host)
+/* Returns the number of the last record in a host's log, if the host is none of its voters and the
+ * record is complete. Otherwise returns 0. */
+static unsigned removal_number(unsigned host)
 {
+    char line[2048];
+    char name[16];
     char complete[64];
-    char retired[64];
+    bool removed = false;
+    FILE *log = fopen(cell.agents[host].log, "re");
+    REQUIRE(log != NULL, "%s", cell.agents[host].log);
+    snprintf(name, sizeof(name), "host-%c", 'a' + (int)host);
+    while (fgets(line, sizeof(line), log) != NULL) {
+        if (strstr(line, "event=voters_changed ") != NULL) {
+            removed = strstr(line, name) == NULL;
+        }
+    }
+    fclose(log);
     unsigned number = record_number(host, "voters_changed");
     snprintf(complete, sizeof(complete), "event=voters_complete number=%u ", number);
-    snprintf(retired, sizeof(retired), "event=store_retired number=%u ", number);
-    if (agent_logged(&cell.agents[host], retired) > 0) {
+    return removed && agent_logged(&cell.agents[host], complete) > 0 ? number : 0;
+}
+
+/* Restarts the agent of a voter that was removed, as soon as it has stored that its removal is
+ * complete, which it may learn late. It then empties its store. It has done so already if it was
+ * killed after that. */
+static void empty(unsigned host)
+{
+    unsigned number;
+    int64_t end_ns = boottime_now() + GUARD_MS * MS;
+    while ((number = removal_number(host)) == 0) {
+        REQUIRE(boottime_now() < end_ns, "host %u does not learn of its removal", host);
+        sleep_ms(20);
+    }
+    if (record_number(host, "store_retired") >= number) {
         return;
     }
-    cell_await_logged(&cell, host, complete);
     agent_stop(&cell.agents[host]);
     agent_start(&cell.agents[host]);
-    REQUIRE(agent_logged(&cell.agents[host], retired) > 0, "host %u keeps its store", host);
+    REQUIRE(record_number(host, "store_retired") >= number, "host %u keeps its store", host);
 }
 
 static void retire(unsigned asked, unsigned host)
@@ -193,11 +216,15 @@ START_TEST(a_removed_coordinator_under_load)
 END_TEST
 
 /* While a majority of the voters is cut off, a change is refused or waits. No host carries out any
- * part of it. The change takes place when the links work again. */
+ * part of it. The change takes place when the links work again. On a busy machine the change may be
+ * complete before the links are cut. Then the test cuts them during another change. */
 START_TEST(a_change_while_a_majority_is_cut_off)
 {
-    for (int later = 0; later < 2; later++) { /* the cut comes before the change, or during it */
+    enum { EARLY_MAX = 5 };
+    int early = 0;
+    for (int later = 0; later < 2;) { /* the cut comes before the change, or during it */
         FILE *command = NULL;
+        unsigned before = record_number(A, "voters_changed");
         if (later) {
             command = member_begin(&cell.agents[A], "%s --wait 3s", words(true, D));
             sleep_ms(20);
@@ -209,7 +236,12 @@ START_TEST(a_change_while_a_majority_is_cut_off)
             command = member_begin(&cell.agents[A], "%s --wait 3s", words(true, D));
         }
         int status = member_end(command);
-        REQUIRE(status == 75, "exit %d: %s", status, member_said);
+        bool was_early = later && status == 0 &&
+                         (record_number(B, "voters_changed") > before ||
+                          record_number(C, "voters_changed") > before);
+        early += was_early;
+        REQUIRE(status == 75 || (was_early && early <= EARLY_MAX), "exit %d: %s", status,
+                member_said);
         bool chosen = record_number(A, "voters_changed") > 0 ||
                       record_number(B, "voters_changed") > 0 ||
                       record_number(C, "voters_changed") > 0;
@@ -223,6 +255,7 @@ START_TEST(a_change_while_a_majority_is_cut_off)
         }
         retire(C, D);
         crowd_await_all(&crowd, 5);
+        later += !was_early;
     }
     crowd_finish(&crowd, "majority cut off");
 }

@@ -160,7 +160,7 @@ START_TEST(clients_full)
     hf_client *client;
     struct hf_options options = {.size = sizeof(options),
                                  .socket = agent.socket,
-                                 .connect_timeout_ns = 50 * MS,
+                                 .connect_timeout_ns = GUARD_MS * MS,
                                  .why = why,
                                  .why_size = sizeof(why)};
     ck_assert_int_eq(hf_connect(&options, &client), HF_EFULL);

@@ -5,6 +5,7 @@
  */
 #include "../suite_main.h"
 #include "actor.h"
+#include "hello.h"
 #include "require.h"
 
 #include <arpa/inet.h>
@@ -450,6 +451,11 @@ START_TEST(silent_connections_cost_little_and_stop_nobody)
         close(silent[i]);
     }
     await_health(0, "HTTP/1.1 200 ", "well");
+    /* The server closes its end of a connection a moment after the client's. */
+    for (int64_t end_ns = boottime_now() + GUARD_MS * MS;
+         agent_descriptors(&agents[0]) > before + 1 && boottime_now() < end_ns;) {
+        sleep_ms(10);
+    }
     ck_assert_uint_le(agent_descriptors(&agents[0]), before + 1);
     stop(1);
 }
@@ -463,6 +469,7 @@ START_TEST(lines_that_are_left_out_are_counted)
     enum { OFFENCES = 10, TOLD = 1, CONNECTS = 120 };
     static const char missing[] = "holdfast_log_lines_missing_total{reason=\"limit\"}";
     struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int fds[CONNECTS];
     start(1);
     snprintf(address.sun_path, sizeof(address.sun_path), "%s", agents[0].socket);
     ck_assert(metric(0, missing) == 0);
@@ -476,12 +483,17 @@ START_TEST(lines_that_are_left_out_are_counted)
         close(fd);
     }
     ck_assert(metric(0, missing) == OFFENCES - TOLD);
+    /* All clients ask before one of them reads its answer. One after another could be so slow on a
+     * busy machine that the limit allows a line for each. */
     for (unsigned i = 0; i < CONNECTS; i++) {
-        struct hf_options options = HF_OPTIONS_INIT;
-        hf_client *client;
-        options.socket = agents[0].socket;
-        ck_assert_int_eq(hf_connect(&options, &client), 0);
-        hf_disconnect(client);
+        fds[i] = hello_dial(agents[0].socket);
+        ck_assert(fds[i] >= 0 && hello_greet(fds[i], &(struct hello_as){.client = 0}));
+    }
+    for (unsigned i = 0; i < CONNECTS; i++) {
+        struct hfi_frame frame;
+        ck_assert(hello_receive(fds[i], &frame, NULL));
+        ck_assert_int_eq(frame.kind, HFI_FRAME_WELCOME);
+        close(fds[i]);
     }
     ck_assert(metric(0, missing) > OFFENCES - TOLD);
     stop(1);

@@ -215,6 +215,7 @@ START_TEST(the_folder_of_an_agent_that_lives_stays)
     create(&agent, SMALL, GRACE_MS);
     agent_start(&agent); /* it searches at its start until no folder is left that it may remove */
     await_gone(other);
+    await_logged(&agent, "event=leftover_removed"); /* the agent logs it after the removal */
     ck_assert_int_eq(stat(left, &after), 0);
     ck_assert_uint_eq(after.st_nlink, before.st_nlink); /* the folders of the regions are there */
     ck_assert_uint_eq(agent_logged(&agent, "event=leftover_removed"), 1);
@@ -345,6 +346,7 @@ START_TEST(a_start_needs_its_room)
     sleep_ms((due_ns - boottime_now()) / MS + 1);
     agent_start(&agent); /* its first start after that time succeeds */
     await_gone(left);
+    await_logged(&agent, "event=leftover_removed");
     ck_assert_uint_eq(agent_logged(&agent, "event=leftover_removed"), 1);
     agent_destroy(&agent);
 }

@@ -95,3 +95,46 @@ void member_await_voters(const struct agent_process *agent, unsigned voters)
         sleep_ms(good ? 0 : 20);
     }
 }
+
+void member_await_listed(const struct agent_process *agent, const char *text)
+{
+    int64_t end_ns = boottime_now() + GUARD_MS * MS;
+    while (member_run(agent, "list") != 0 || strstr(member_said, text) == NULL) {
+        REQUIRE(boottime_now() < end_ns, "expected %s, found %s", text, member_said);
+        sleep_ms(50);
+    }
+}
+
+void member_await_logged(const struct agent_process *agent, const char *text)
+{
+    int64_t end_ns = boottime_now() + GUARD_MS * MS;
+    while (agent_logged(agent, text) == 0) {
+        REQUIRE(boottime_now() < end_ns, "%s does not have %s", agent->log, text);
+        sleep_ms(20);
+    }
+}
+
+void member_restart_beside(struct agent_process *agent, struct actor *holder, unsigned grace_ms)
+{
+    enum { TRIES = 5 };
+    bool continued = false;
+    for (unsigned tries = 1; !continued; tries++) {
+        unsigned before = agent_logged(agent, "event=session_continued");
+        int64_t end_ns = boottime_now(); /* of the session, after the lease and the grace period */
+        end_ns += actor_remaining(holder, 0) + grace_ms * MS;
+        agent_stop(agent);
+        agent_start(agent);
+        continued = agent_logged(agent, "event=session_continued") > before;
+        if (!continued) {
+            REQUIRE(boottime_now() >= end_ns && tries < TRIES, "the session has ended");
+            REQUIRE(actor_release(holder, 0) == HF_ELOST, "release");
+            int result = actor_acquire(holder, 0, HF_EXCLUSIVE, GUARD_MS, NULL);
+            REQUIRE(result == 0, "acquire: %s", hf_strerror(result));
+        }
+    }
+    int64_t end_ns = boottime_now() + GUARD_MS * MS;
+    while (actor_remaining(holder, 0) <= 0) { /* in jeopardy, until the agent has renewed it */
+        REQUIRE(boottime_now() < end_ns, "the hold is lost");
+        sleep_ms(10);
+    }
+}

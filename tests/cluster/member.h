@@ -5,6 +5,7 @@
 #ifndef TESTS_CLUSTER_MEMBER_H
 #define TESTS_CLUSTER_MEMBER_H
 
+#include "actor.h"
 #include "agent_process.h"
 
 #include <stdio.h>
@@ -27,5 +28,13 @@ int member_run(const struct agent_process *agent, const char *format, ...)
 /* Waits until the agent lists exactly these voters, all of them up. voters: a bit for each host
  * of a cell (cell.h). */
 void member_await_voters(const struct agent_process *agent, unsigned voters);
+/* Waits until the agent's list of voters, or its log, contains the text. */
+void member_await_listed(const struct agent_process *agent, const char *text);
+void member_await_logged(const struct agent_process *agent, const char *text);
+
+/* Restarts the agent beside an actor that holds lock 0 and keeps its hold. If the machine is so
+ * slow that the session ends meanwhile, the actor takes the lock anew, and the agent is restarted
+ * once more. */
+void member_restart_beside(struct agent_process *agent, struct actor *holder, unsigned grace_ms);
 
 #endif

@@ -3,10 +3,13 @@
  * changed then, and every hold goes on. It does its work when the majority is down, or when the
  * agents that answer have no vote. (recovery.c has the recovery itself.)
  */
+#include <arpa/inet.h>
 #include <check.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -193,6 +196,22 @@ static void lose_store(unsigned host)
     while (agent_logged(&agents[host], "event=voter_refused") == 0) {
         ck_assert_msg(boottime_now() < end_ns, "host %u is not refused", host);
         sleep_ms(20);
+    }
+}
+
+/* Waits until an agent listens at that host's address. */
+static void await_listener(unsigned host)
+{
+    const struct sockaddr_in address = {.sin_family = AF_INET,
+                                        .sin_port = htons((in_port_t)ports[host]),
+                                        .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int64_t end_ns = boottime_now() + GUARD_MS * MS;
+    for (bool listens = false; !listens;) {
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        listens = connect(fd, (const struct sockaddr *)&address, sizeof(address)) == 0;
+        close(fd);
+        ck_assert_msg(listens || boottime_now() < end_ns, "nobody listens on host %u", host);
+        sleep_ms(listens ? 0 : 10);
     }
 }
 
@@ -405,6 +424,7 @@ START_TEST(done_beside_another_cell)
         configure("test", host, ports[host]);
         agent_launch(&agents[host]);
     }
+    await_listener(A);
     int status = recover(C);
     ck_assert_msg(status == 0, "%d: %s", status, said);
     assert_answered(A, "an agent runs there, and does not answer: it may be an observer, or of "

@@ -180,6 +180,15 @@ static void tell(unsigned lie)
     ck_assert_int_eq(wait_for(culprit), 0);
 }
 
+static void await_repair(void)
+{
+    int64_t end_ns = boottime_now() + GUARD_MS * MS;
+    while (!agent_logged(&agent, "event=region_repaired")) {
+        ck_assert_msg(boottime_now() < end_ns, "the region is not repaired");
+        sleep_ms(10);
+    }
+}
+
 START_TEST(a_spoilt_lock_is_had_again)
 {
     uint64_t before = 0;
@@ -188,8 +197,8 @@ START_TEST(a_spoilt_lock_is_had_again)
     sleep_ms(TTL_MS / 4); /* in this time the agent looks at the region */
     tell((unsigned)_i);
     if (lies[_i] == no_tokens_used) {
-        sleep_ms(TTL_MS / 4); /* before the agent's next look a process could take the lock with
-                               * an old token */
+        await_repair(); /* before the agent's next look a process could take the lock with an old
+                         * token */
     }
     int64_t took_ms = have_it(&after);
     printf("lie %d: had again after %lld ms\n", _i, (long long)took_ms);

@@ -22,8 +22,6 @@
 #define CLONE_NEWTIME 0x80
 #endif
 
-enum { TRIES = 20 };
-
 static struct agent_process agent;
 
 /* Puts the next child into a time namespace whose clock differs by apart_ns. Returns false if this
@@ -54,7 +52,7 @@ static void be_refused(int64_t apart_ns)
         .size = sizeof(options), .socket = agent.socket, .why = why, .why_size = sizeof(why)};
     hf_client *client;
     int error = 0;
-    for (int tries = 0; tries < TRIES && error == 0; tries++) {
+    for (int64_t end_ns = boottime_now() + GUARD_MS * MS; error == 0 && boottime_now() < end_ns;) {
         int64_t before_ns = boottime_now();
         error = hf_connect(&options, &client);
         if (error == 0) {

@@ -18,26 +18,36 @@
 
 enum { LONG_DELAY_MS = 60000, SHORT_MS = 20 };
 
-static const char config[] = "[agent]\nname = host-a\ncell = test\nstate_dir = %D/state\n"
-                             "socket = %D/agent.sock\n"
-                             "[cell]\nsession_ttl = 5s\n"
-                             "grace_period = 1s\n"
-                             "[voters]\nhost-a = tcp://127.0.0.1:7411\n"
-                             "[namespace.other]\nusers = root\n"
-                             "[limits]\nlocks = 64\nblocks = 4\n";
+#define CONFIG(TTL)                                                                                \
+    "[agent]\nname = host-a\ncell = test\nstate_dir = %D/state\nsocket = %D/agent.sock\n"          \
+    "[cell]\nsession_ttl = " TTL "\ngrace_period = 1s\n"                                           \
+    "[voters]\nhost-a = tcp://127.0.0.1:7411\n"                                                    \
+    "[namespace.other]\nusers = root\n"                                                            \
+    "[limits]\nlocks = 64\nblocks = 4\n"
 
 static struct agent_process agent;
 static struct actor one;
 static struct actor two;
 static struct actor three;
 
-static void start(void)
+static void start_with(const char *config)
 {
     agent_create(&agent, config);
     agent_start(&agent);
     actor_ready(&one, agent.socket);
     actor_ready(&two, agent.socket);
     actor_ready(&three, agent.socket);
+}
+
+static void start(void)
+{
+    start_with(CONFIG("5s"));
+}
+
+/* Starts the agent with a session that outlasts a restart of the agent, on a slow machine too. */
+static void start_long(void)
+{
+    start_with(CONFIG("20s"));
 }
 
 static void stop(void)
@@ -127,6 +137,27 @@ START_TEST(trap_lost_wakeup_owner_dies)
 }
 END_TEST
 
+/* Lets all actors wait for the lock. If all seats are taken, an actor asks again, because the agent
+ * frees the seats of dead waiters within a second or so. */
+static void await_seats(struct actor *actors, unsigned count)
+{
+    int64_t end_ns = boottime_now() + GUARD_MS * MS;
+    for (unsigned i = 0; i < count; i++) {
+        actor_wait(&actors[i], 0, HF_EXCLUSIVE);
+    }
+    while (actor_show(&three, "trap").waiters != count) {
+        REQUIRE(boottime_now() < end_ns, "the seats of dead waiters stay taken");
+        for (unsigned i = 0; i < count; i++) {
+            struct actor_reply reply;
+            if (actor_receive(&actors[i], &reply, 0)) {
+                REQUIRE(reply.result == HF_EFULL, "a waiter got %s", hf_strerror(reply.result));
+                actor_wait(&actors[i], 0, HF_EXCLUSIVE);
+            }
+        }
+        sleep_ms(20);
+    }
+}
+
 /* Dead waiters must not cost other waiters a lock-delay. Their seats are used again. */
 START_TEST(trap_dead_waiters_fill_slots)
 {
@@ -139,14 +170,12 @@ START_TEST(trap_dead_waiters_fill_slots)
         for (unsigned j = 0; j < AT_ONCE; j++) {
             actor_ready(&dead[j], agent.socket);
             ck_assert_int_eq(actor_open(&dead[j], 0, "trap", LONG_DELAY_MS), 0);
-            actor_wait(&dead[j], 0, HF_EXCLUSIVE);
         }
-        actor_await_waiters(&three, "trap", AT_ONCE);
+        await_seats(dead, AT_ONCE);
         for (unsigned j = 0; j < AT_ONCE; j++) {
             actor_end(&dead[j]);
         }
         actor_await_waiters(&three, "trap", 0);
-        sleep_ms(1100); /* in this time the agent frees the seats */
     }
     actor_wait(&two, 0, HF_EXCLUSIVE);
     actor_await_waiters(&three, "trap", 1);
@@ -412,9 +441,13 @@ END_TEST
 
 int main(void)
 {
+    Suite *suite = suite_create("traps");
     TCase *tests = tcase_create("traps");
+    TCase *longer = tcase_create("restarts beside a hold");
     tcase_add_checked_fixture(tests, start, stop);
     tcase_set_timeout(tests, 120);
+    tcase_add_checked_fixture(longer, start_long, stop);
+    tcase_set_timeout(longer, 120);
     if (fork_is_wiped("trap_fork_child_unlocks_parent")) {
         tcase_add_test(tests, trap_fork_child_unlocks_parent);
     }
@@ -423,11 +456,13 @@ int main(void)
     tcase_add_test(tests, trap_dead_waiters_fill_slots);
     tcase_add_test(tests, trap_readers_starve_writers);
     tcase_add_test(tests, trap_upgrade_deadlock);
-    tcase_add_loop_test(tests, trap_pid_reused_or_other_namespace, 0, 4);
+    tcase_add_loop_test(longer, trap_pid_reused_or_other_namespace, 0, 4);
     tcase_add_loop_test(tests, trap_child_keeps_the_connection, 0, 8);
     tcase_add_test(tests, trap_own_entry_left_by_expired_session);
     tcase_add_test(tests, trap_granted_after_lease_ran_out_while_waiting);
     tcase_add_test(tests, trap_old_handle_hits_recycled_slot);
     tcase_add_test(tests, trap_mapped_client_forges_lock_words);
-    return suite_main("traps", tests);
+    suite_add_tcase(suite, tests);
+    suite_add_tcase(suite, longer);
+    return suite_run(suite);
 }

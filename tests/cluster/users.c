@@ -215,6 +215,10 @@ START_TEST(a_wrong_answer_harms_nobody)
         ck_assert_uint_lt(waited_ms, GUARD_MS);
         sleep_ms(100);
     }
+    for (int64_t end_ns = boottime_now() + GUARD_MS * MS;
+         agent_logged(&agent, "event=accounts_ended") == 0 && boottime_now() < end_ns;) {
+        sleep_ms(20); /* the agent logs that after the process has ended */
+    }
     ck_assert_uint_eq(agent_logged(&agent, "event=accounts_ended"), 1);
     ck_assert_uint_eq(agent_logged(&agent, "an answer that makes no sense"), 1);
     ck_assert_int_eq(connect_as(1), 0);
