@@ -74,7 +74,7 @@ static void check_resident(const struct agent_process *of, const char *when)
         return;
     }
     int64_t end_ns = boottime_now() + SETTLED_MS * MS;
-    while (within < LOOKS && boottime_now() < end_ns) {
+    while (within < LOOKS && (within > 0 || boottime_now() < end_ns)) {
         unsigned long kb = resident_kb(of);
         within = kb <= bound_kb ? within + 1 : 0;
         most_kb = within <= 1 || kb > most_kb ? kb : most_kb;
@@ -210,6 +210,7 @@ START_TEST(in_a_cell)
     enum { SMALL = 0, VOTER = 1, OBSERVER = 3, HOSTS = 4 };
     static struct cell cell;
     struct actor actors[HOSTS];
+    cell_options.ttl_ms = 3000; /* so that no hold is lost because the machine is busy */
     cell_make(&cell, 3, 1);
     for (unsigned i = 0; i < HOSTS; i += OBSERVER) {
         char path[128];
