@@ -479,6 +479,20 @@ static void answer_break(struct agent *agent, int at, uint64_t request)
                 0);
 }
 
+/* Answers that the change is chosen, and that the next change has to wait for "other". */
+static void answer_member(struct agent *agent, int at, uint64_t request)
+{
+    const struct hfi_frame membered = {.kind = HFI_FRAME_MEMBERED,
+                                       .request = request,
+                                       .membered = {.stage = HF_MEMBER_CHOSEN,
+                                                    .reason = HF_MEMBER_SILENT,
+                                                    .subject = text("other"),
+                                                    .number = 3,
+                                                    .done = 1,
+                                                    .total = 2}};
+    send_frame(agent->connections[at], &membered, NULL, 0);
+}
+
 static void answer_good(struct agent *agent, int at, const struct hfi_frame *frame)
 {
     switch (frame->kind) {
@@ -514,6 +528,9 @@ static void answer_good(struct agent *agent, int at, const struct hfi_frame *fra
         break;
     case HFI_FRAME_BREAK:
         answer_break(agent, at, frame->request);
+        break;
+    case HFI_FRAME_MEMBER:
+        answer_member(agent, at, frame->request);
         break;
     case HFI_FRAME_STATUS:
         answer_status(agent, at, frame->request);

@@ -185,6 +185,59 @@ START_TEST(lists_are_read_to_their_ends)
 }
 END_TEST
 
+static void see_break(const struct hf_break_info *info, void *arg)
+{
+    int *seen = arg;
+    ck_assert_uint_eq(info->ended_count, 2);
+    ck_assert_str_eq(info->ended[0]->agent, "host-a");
+    ck_assert_str_eq(info->ended[1]->agent, "host-b");
+    ck_assert_uint_eq(info->ended[1]->token, 11);
+    ck_assert_uint_eq(info->more, 5);
+    ck_assert_uint_eq(info->silent_count, 1);
+    ck_assert_str_eq(info->silent[0], "host-c");
+    ++*seen;
+}
+
+static void see_change(const struct hf_member_info *info, void *arg)
+{
+    int *seen = arg;
+    ck_assert_int_eq(info->stage, HF_MEMBER_CHOSEN);
+    ck_assert_int_eq(info->reason, HF_MEMBER_SILENT);
+    ck_assert_str_eq(info->subject, "other");
+    ck_assert_uint_eq(info->total, 2);
+    ++*seen;
+}
+
+static void see_backup(const struct hf_backup_info *info, void *arg)
+{
+    int *seen = arg;
+    ck_assert_int_eq(info->stage, HF_BACKUP_COPIES);
+    ck_assert_uint_eq(info->total, 300);
+    ck_assert_uint_eq(info->locks, 412);
+    ++*seen;
+}
+
+START_TEST(outcomes_are_read_to_their_ends)
+{
+    struct {
+        struct hf_member_change change;
+        unsigned char guard[64];
+    } got = {.change = {.act = HF_MEMBER_REMOVE, .name = "other"}};
+    int seen = 0;
+    int fd = 0;
+    ck_assert_int_eq(hf_break_report(client, "a", 0, see_break, &seen), 0);
+    memset(got.guard, 0x5a, sizeof(got.guard));
+    ck_assert_int_eq(hf_member(client, &got.change, see_change, &seen), 0);
+    ck_assert_uint_eq(got.change.number, 3);
+    ck_assert_uint_ne(got.change.id, 0);
+    check_guard(got.guard, sizeof(got.guard));
+    atomic_store(&agent.backup, HF_BACKUP_COPIES);
+    ck_assert_int_eq(hf_backup(client, &fd, see_backup, &seen), 0);
+    ck_assert_int_eq(fd, -1);
+    ck_assert_int_eq(seen, 3);
+}
+END_TEST
+
 int main(void)
 {
     const char *which = getenv("HF_GROWN");
@@ -196,5 +249,6 @@ int main(void)
     tcase_add_test(tests, options_are_read_to_their_ends);
     tcase_add_test(tests, a_reason_is_written_to_its_end);
     tcase_add_test(tests, lists_are_read_to_their_ends);
+    tcase_add_test(tests, outcomes_are_read_to_their_ends);
     return suite_main("lib_grown", tests);
 }
