@@ -1,9 +1,9 @@
 /*
  * One user makes each packet on its connection costly. The kernel walks, on the agent's thread, all
- * epoll entries that watch the client's end of the connection, here as many as keep the kernel
- * busy for CALL_MS. Each connection that was prepared in this way may stall the agent twice, and take a twentieth of the
- * agent's time. These stalls are the longest waits for another user's new locks. The test needs
- * root, for two users.
+ * epoll entries that watch the client's end of the connection, here as many as keep the kernel busy
+ * for CALL_MS. Each connection that was prepared in this way may stall the agent twice, and take a
+ * twentieth of the agent's time. These stalls are the longest waits for another user's new locks.
+ * The test needs root, for two users.
  */
 #include <check.h>
 #include <fcntl.h>
