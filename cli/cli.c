@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "asked.h"
 #include "json.h"
 #include "remedy.h"
 #include "socket_path.h"
@@ -44,8 +45,8 @@ void cli_fail_as_json(FILE *out)
     json_out = out;
 }
 
-/* Writes the object about a failure in one piece, because the command of `lock` may write to the
- * same stream. */
+/* Writes an object in one piece, because the command of `lock` may write to the same stream.
+ * status: the exit status of a failure; 0: a notice. */
 static void write_object(const char *where, int status, const char *sentence)
 {
     char *text = NULL;
@@ -55,10 +56,13 @@ static void write_object(const char *where, int status, const char *sentence)
 
     json_init(&json, memory != NULL ? memory : json_out);
     json_open_object(&json, NULL);
-    json_text(&json, "event", "failed");
+    json_text(&json, "event", status == 0 ? "notice" : "failed");
     json_text(&json, "command", where);
-    json_text(&json, "error", sentence);
-    json_unsigned(&json, "status", (uint64_t)status);
+    json_text(&json, status == 0 ? "text" : "error", sentence);
+    if (status != 0) {
+        json_unsigned(&json, "status", (uint64_t)status);
+    }
+    asked_json(&json);
     json_close_object(&json);
     fputc('\n', json.out);
     if (memory != NULL) {
@@ -94,8 +98,20 @@ static int say(const char *where, int status, const char *sentence)
     }
     fprintf(stderr, "holdfast%s%s: ", where == NULL ? "" : " ", where == NULL ? "" : where);
     (void)text_write_clean(stderr, sentence, 0);
+    (void)text_write_clean(stderr, asked_text(), 0);
     fputc('\n', stderr);
     return status;
+}
+
+void cli_notice(const char *where, const char *sentence)
+{
+    if (json_out != NULL) {
+        write_object(where, 0, sentence);
+        return;
+    }
+    fprintf(stderr, "holdfast %s: ", where);
+    (void)text_write_clean(stderr, sentence, 0);
+    fputc('\n', stderr);
 }
 
 static int fail_because(const char *where, const char *what, int error, const char *why)
@@ -188,14 +204,13 @@ int cli_connect(const struct cli *cli, const char *where, int64_t timeout_ns, hf
         }
         return fail_because(where, what, error, line);
     }
+    asked_note(cli, *out);
     if (socket_path_used(cli, hf_socket(*out), &found)) {
         snprintf(
             what, sizeof(what),
             "asking %s, maybe of another cell: the agent of /run/holdfast/agent.sock does not run",
             found.path);
-        fprintf(stderr, "holdfast %s: ", where);
-        (void)text_write_clean(stderr, what, LINE_MAX_BYTES);
-        fputc('\n', stderr);
+        cli_notice(where, what);
     }
     return 0;
 }

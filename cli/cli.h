@@ -78,6 +78,10 @@ int cli_fail_call(const char *where, const char *what, int error);
 int cli_fail_with(int status, const char *where, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* Writes a sentence that reports no failure of the command itself. As JSON: {"event": "notice",
+ * "command": WHERE, "text": SENTENCE}. */
+void cli_notice(const char *where, const char *sentence);
+
 /* Writes that the command line is wrong, and returns CLI_USAGE. */
 int cli_usage_error(const char *where, const char *format, ...)
     __attribute__((format(printf, 2, 3), warn_unused_result));

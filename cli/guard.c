@@ -111,9 +111,8 @@ static void report_if_alone(struct guard *guard)
         return;
     }
     guard->reported_alone = true;
-    fputs("holdfast lock: the command runs as another user, so it cannot be signalled: it goes on "
-          "WITHOUT the lock (sudo and su belong before holdfast, not behind it)\n",
-          stderr);
+    cli_notice("lock", "the command runs as another user, so it cannot be signalled: it goes on "
+                       "WITHOUT the lock (sudo and su belong before holdfast, not behind it)");
 }
 
 static void group_kill(struct guard *guard)
@@ -173,7 +172,7 @@ static void guard_limits(struct guard *guard)
  */
 static void guard_unguarded(struct guard *guard)
 {
-    if (guard->reaped) {
+    if (guard->reaped || guard->unguarded) {
         return;
     }
     guard->unguarded = true;
@@ -183,9 +182,7 @@ static void guard_unguarded(struct guard *guard)
     group_kill(guard);
     timer_set(guard, now_ns() + look_again_ns);
     /* The line comes after the kill, because a stderr that nobody reads can block this process. */
-    fputs(
-        "holdfast lock: a guard process was killed: ending the command, which needs both guards\n",
-        stderr);
+    cli_notice("lock", "a guard process was killed: ending the command, which needs both guards");
     report_if_alone(guard);
 }
 
@@ -495,7 +492,8 @@ static int command_start(struct guard *guard, const struct child_options *option
         return status;
     }
     if (!guard_processes_start(&guard->processes, child.pid)) {
-        fprintf(stderr, "holdfast lock: starting the guard processes: %s\n", strerror(errno));
+        (void)cli_fail_with(CLI_FAILED, "lock", "starting the guard processes: %s",
+                            strerror(errno));
         child_cancel(&child);
         return CLI_FAILED;
     }

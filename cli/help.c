@@ -131,7 +131,9 @@ static const char lock_help[] =
     "holders, waiters, text). If the lock is closed, agent, pid, uid and command are those of the\n"
     "last holder. The event is waiting while holdfast waits for the lock, not_had if it could not\n"
     "take the lock (kind no_agent: no agent answers), and lost if the hold ended. Any other\n"
-    "failure is an object with event (failed), command, error, status.\n";
+    "failure is an object with event (failed), command, error, status; any other line is one\n"
+    "with event (notice), command, text. Once an agent was asked, all have its socket, socket_why\n"
+    "and cell; lines for people have these if it is not the system's agent.\n";
 
 static const char ls_help[] =
     "holdfast ls [--held | --all] [--sort KEY] [PREFIX]\n"

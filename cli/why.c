@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "asked.h"
 #include "cli.h"
 #include "json.h"
 #include "text.h"
@@ -102,6 +103,7 @@ static void write_object(const char *event, const char *name, const char *error,
     } else {
         json_null(&json, "why");
     }
+    asked_json(&json);
     json_close_object(&json);
     line_end(&line);
 }
@@ -140,6 +142,7 @@ static void write_line(const char *name, const char *what, const struct hf_reaso
     (void)text_write_clean(line.out, name, 0);
     fprintf(line.out, ": %s: ", what);
     (void)text_write_clean(line.out, reason->text, 0);
+    (void)text_write_clean(line.out, asked_text(), 0);
     line_end(&line);
 }
 
@@ -207,5 +210,6 @@ void why_lost(const struct held *held, size_t index, const char *so, bool json)
         (void)text_write_clean(line.out, reason.text, 0);
     }
     fputs(so, line.out);
+    (void)text_write_clean(line.out, asked_text(), 0);
     line_end(&line);
 }

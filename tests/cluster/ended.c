@@ -315,14 +315,18 @@ static const char *after_waiting(void)
     return at;
 }
 
-/* Waits until the process ends, and checks that it has written the expected line. */
+/* Waits until the process ends, and checks that it has written the expected line, which ends with
+ * the agent that was asked. */
 static void expect_lost(pid_t pid, const char *expected)
 {
+    char whole[512];
     int status = wait_for(pid);
     read_line();
+    snprintf(whole, sizeof(whole), "%s (asked: %s, from --socket, cell ended)\n", expected,
+             agents[HERE].socket);
     REQUIRE(WIFEXITED(status) && WEXITSTATUS(status) == 76, "status %x: %s", (unsigned)status,
             line);
-    REQUIRE(strcmp(after_waiting(), expected) == 0, "%s", line);
+    REQUIRE(strcmp(after_waiting(), whole) == 0, "%s", line);
 }
 
 START_TEST(a_command_whose_lock_is_broken)
@@ -332,7 +336,7 @@ START_TEST(a_command_whose_lock_is_broken)
     run_break(0);
     snprintf(expected, sizeof(expected),
              "holdfast lock: the hold of job ended: broken by user %s on host-a: ending the "
-             "command\n",
+             "command",
              own_name());
     expect_lost(holder, expected);
 }
@@ -393,7 +397,7 @@ START_TEST(a_command_that_is_stopped_beyond_its_lease)
     ck_assert_int_eq(kill(holder, SIGCONT), 0);
     snprintf(expected, sizeof(expected),
              "holdfast lock: the hold of job ended: its lease of %d.%d s is over: ending the "
-             "command\n",
+             "command",
              lease_ms / 1000, lease_ms % 1000 / 100);
     expect_lost(holder, expected);
 }
@@ -404,7 +408,7 @@ START_TEST(a_command_whose_agent_is_killed)
     pid_t holder = run_holder("", true);
     agent_kill(&agents[HERE]);
     expect_lost(holder, "holdfast lock: the hold of job ended: this host's session was not renewed "
-                        "in time: the agent has ended: ending the command\n");
+                        "in time: the agent has ended: ending the command");
 }
 END_TEST
 
@@ -415,7 +419,7 @@ START_TEST(a_command_without_a_majority)
     agent_kill(&agents[2]);
     expect_lost(holder, "holdfast lock: the hold of job ended: this host's session was not renewed "
                         "in time: no majority of the voters answered, or the agent stood still: "
-                        "ending the command\n");
+                        "ending the command");
 }
 END_TEST
 

@@ -128,8 +128,11 @@ START_TEST(test_ls)
     ck_assert_str_eq(ran.out, "[]\n");
     run_command("list=-10", "--json ls", &ran);
     ck_assert_int_eq(ran.status, 77);
-    ck_assert_str_eq(ran.out, "{\"event\":\"failed\",\"command\":\"ls\",\"error\":\"fake "
-                              "failure\\u001b with its value\",\"status\":77}\n");
+    ck_assert_str_eq(ran.out,
+                     "{\"event\":\"failed\",\"command\":\"ls\",\"error\":\"fake "
+                     "failure\\u001b with its value\",\"status\":77,"
+                     "\"socket\":\"/run/holdfast/agent.sock\",\"socket_why\":\"the default\","
+                     "\"cell\":\"dev\"}\n");
     run_command("", "ls", &ran);
     char since[2][64];
     ck_assert_int_eq(sscanf(ran.out,

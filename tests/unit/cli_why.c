@@ -161,9 +161,35 @@ START_TEST(test_says_why_lost)
 }
 END_TEST
 
+#define ASKED                                                                                      \
+    ",\"socket\":\"/run/holdfast/agent.sock\",\"socket_why\":\"the default\",\"cell\":\"dev\"}\n"
 #define WHY_TAIL                                                                                   \
     "\"agent\":null,\"pid\":0,\"uid\":0,\"command\":null,\"since_ms\":0,\"closed_ms\":0,"          \
-    "\"holders\":0,\"waiters\":0,\"text\":\"because\\u001b[1m\"}}\n"
+    "\"holders\":0,\"waiters\":0,\"text\":\"because\\u001b[1m\"}" ASKED
+
+/* A report names the agent that was asked, if it is not the system's. */
+START_TEST(test_says_which_agent_was_asked)
+{
+    static const char asked[] = " (asked: /x/agent.sock, from --socket, cell dev)\n";
+    char expected[256];
+    struct ran ran;
+
+    run_command("acquire=-2,why=1", "lock -s /x/agent.sock --wait 1s a -- true", &ran);
+    snprintf(expected, sizeof(expected), "holdfast lock: a: fake error -2: because?[1m%s", asked);
+    ck_assert_str_eq(ran.err, expected);
+    run_command("lost_ms=200", "lock -s /x/agent.sock a -- sleep 1000", &ran);
+    snprintf(expected, sizeof(expected), "holdfast lock: the hold of a ended: ending the command%s",
+             asked);
+    ck_assert_str_eq(ran.err, expected);
+    run_command("open=-10", "lock -s /x/agent.sock a -- true", &ran);
+    ck_assert_ptr_nonnull(strstr(ran.err, asked));
+    run_command("acquire=-2,why=1", "lock --json -s /x/agent.sock --wait 1s a -- true", &ran);
+    ck_assert_ptr_nonnull(strstr(ran.err, "\"socket\":\"/x/agent.sock\",\"socket_why\":"
+                                          "\"from --socket\",\"cell\":\"dev\"}\n"));
+    run_command("acquire=-2,why=1", "lock -s /run/holdfast/agent.sock --wait 1s a -- true", &ran);
+    ck_assert_str_eq(ran.err, "holdfast lock: a: fake error -2: because?[1m\n");
+}
+END_TEST
 
 START_TEST(test_says_why_in_json)
 {
@@ -175,7 +201,7 @@ START_TEST(test_says_why_in_json)
                               "\"why\":{\"kind\":\"no_majority\"," WHY_TAIL);
     run_command("acquire=-2", "lock --json --wait 1s a b -- true", &ran);
     ck_assert_str_eq(ran.err, "{\"event\":\"not_had\",\"name\":null,\"error\":\"fake error -2\","
-                              "\"why\":null}\n");
+                              "\"why\":null" ASKED);
     run_command("lost_ms=200,why=7", "lock --json a -- sleep 1000", &ran);
     ck_assert_str_eq(ran.err, "{\"event\":\"lost\",\"name\":\"a\",\"error\":null,"
                               "\"why\":{\"kind\":\"broken\"," WHY_TAIL);
@@ -193,6 +219,7 @@ int main(void)
     TCase *why = tcase_create("why");
 
     tcase_set_timeout(why, 120);
+    tcase_add_test(why, test_says_which_agent_was_asked);
     tcase_add_test(why, test_says_why_not_had);
     tcase_add_test(why, test_says_why_it_waits);
     tcase_add_test(why, test_verbose_says_it_at_once);
