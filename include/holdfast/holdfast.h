@@ -111,7 +111,9 @@ struct hf_options {
     size_t size; /* sizeof(struct hf_options) */
     /* the path of the agent's socket. Default: $HOLDFAST_SOCKET if it is set, else
      * /run/holdfast/agent.sock if an agent listens there, else
-     * $XDG_RUNTIME_DIR/holdfast/agent.sock. A client that has found an agent keeps to that path */
+     * $XDG_RUNTIME_DIR/holdfast/agent.sock. A client that has found an agent keeps to that path. So
+     * a client that is made while the system's agent does not run may use the user's own agent,
+     * which may be of another cell: see hf_socket in admin.h */
     const char *socket;
     int64_t connect_timeout_ns; /* default 5 s; negative (HF_FOREVER): for ever */
     /* NULL, or a buffer of why_size bytes, into which hf_connect writes one line: the text of

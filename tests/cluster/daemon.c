@@ -671,12 +671,13 @@ START_TEST(no_room_for_a_new_client_is_told)
 }
 END_TEST
 
-/* On a file system that is really full, a new process learns that the disk is the cause. */
+/* The agent judges a disk that is nearly full before it has to write there. On a file system that is
+ * really full, a new process learns that the disk is the cause. */
 START_TEST(a_full_disk_is_named_to_the_user)
 {
     char state[128];
     char command[256];
-    char said[8192];
+    char said[8192] = "";
     agent_create(&agent, "[agent]\nname = alone\ncell = alone\nstate_dir = %D/state\n"
                          "socket = %D/agent.sock\n");
     snprintf(state, sizeof(state), "%s/state", agent.folder);
@@ -685,7 +686,11 @@ START_TEST(a_full_disk_is_named_to_the_user)
                 mount("holdfast", state, "tmpfs", 0, "mode=0700,size=8M") == 0,
             "mount namespace: %s", strerror(errno));
     agent_start(&agent);
-    ck_assert_int_eq(run_command("status", said, sizeof(said)), 0);
+    int64_t end_ns = boottime_now() + GUARD_MS * MS;
+    do {
+        REQUIRE(boottime_now() < end_ns, "the disk is not judged: %s", said);
+        ck_assert_int_eq(run_command("status", said, sizeof(said)), 0);
+    } while (strstr(said, " MiB are free under ") == NULL);
     snprintf(command, sizeof(command), "cat /dev/zero >%s/ballast 2>/dev/null", state);
     int full = system(command);
     REQUIRE(WEXITSTATUS(full) == 1, "the disk is not full");
@@ -693,6 +698,26 @@ START_TEST(a_full_disk_is_named_to_the_user)
     REQUIRE(strstr(said, ": the agent's disk is full: make room where its state_dir is\n"), "%s",
             said);
     agent_kill(&agent); /* its next write to the full disk would end it */
+    agent_destroy(&agent);
+}
+END_TEST
+
+/* 203.0.113.0/24 is for documentation, so this host has no such address. */
+START_TEST(an_address_that_this_host_does_not_have)
+{
+    char command[256];
+    char said[1024];
+    agent_create(&agent, "[agent]\nname = alone\ncell = alone\nstate_dir = %D/state\n"
+                         "socket = %D/agent.sock\n[cell]\ninsecure = yes\n[voters]\n"
+                         "alone = tcp://203.0.113.7:7411\n"
+                         "b = tcp://127.0.0.1:1\nc = tcp://127.0.0.1:2\n");
+    snprintf(command, sizeof(command), "%s --config %s/holdfast.conf 2>&1",
+             binary_path("holdfastd"), agent.folder);
+    FILE *pipe = popen(command, "re");
+    REQUIRE(pipe != NULL, "popen");
+    said[fread(said, 1, sizeof(said) - 1, pipe)] = '\0';
+    ck_assert_int_eq(WEXITSTATUS(pclose(pipe)), 70);
+    REQUIRE(strstr(said, "tcp://203.0.113.7:7411: no such address") != NULL, "%s", said);
     agent_destroy(&agent);
 }
 END_TEST
@@ -809,6 +834,7 @@ int main(void)
     tcase_add_test(ends, a_removed_socket_is_made_again);
     tcase_add_test(ends, no_room_for_a_new_client_is_told);
     tcase_add_test(ends, a_full_disk_is_named_to_the_user);
+    tcase_add_test(ends, an_address_that_this_host_does_not_have);
     tcase_add_test(ends, the_doctor_tells_who_is_silent);
     tcase_add_test(ends, the_doctor_sees_an_agent_that_starts);
     tcase_add_test(ends, the_first_acquire_of_a_name_is_one_commit);

@@ -218,6 +218,19 @@ START_TEST(the_judgement_is_in_the_metrics)
 }
 END_TEST
 
+START_TEST(the_end_of_the_certificate_is_known_if_there_is_one)
+{
+    struct metrics metrics = filled();
+    metrics.tls_end_s = 1800000000;
+    text[metrics_text(&metrics, text)] = '\0';
+    ck_assert_ptr_nonnull(
+        strstr(text, "\nholdfast_certificate_end_timestamp_seconds 1800000000\n"));
+    metrics.tls_end_s = 0;
+    text[metrics_text(&metrics, text)] = '\0';
+    ck_assert_ptr_null(strstr(text, "holdfast_certificate_end_timestamp_seconds"));
+}
+END_TEST
+
 /* The state is the one that the judgement and the status page show. */
 START_TEST(the_session_has_its_state)
 {
@@ -251,6 +264,7 @@ int main(void)
     tcase_add_test(tests, every_reason_is_in_the_documentation);
     tcase_add_test(tests, an_observer_tells_nothing_of_votes);
     tcase_add_test(tests, the_judgement_is_in_the_metrics);
+    tcase_add_test(tests, the_end_of_the_certificate_is_known_if_there_is_one);
     tcase_add_loop_test(tests, the_session_has_its_state, 0, 5);
     return suite_main("metrics", tests);
 }

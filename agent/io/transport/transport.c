@@ -616,7 +616,8 @@ int transport_fd(const struct transport *transport)
 static bool failed(char *error, const char *address, int result)
 {
     errno = result == NNG_ENOMEM || result == NNG_ENOFILES ? ENOMEM : EINVAL;
-    snprintf(error, TRANSPORT_ERROR_MAX, "%s: %s%s", address, nng_strerror(result),
+    snprintf(error, TRANSPORT_ERROR_MAX, "%s: %s%s", address,
+             result == NNG_EADDRINVAL ? "no such address" : nng_strerror(result),
              result == NNG_EADDRINUSE ? ": does another agent run here?" : "");
     return false;
 }
