@@ -671,8 +671,8 @@ START_TEST(no_room_for_a_new_client_is_told)
 }
 END_TEST
 
-/* The agent judges a disk that is nearly full before it has to write there. On a file system that is
- * really full, a new process learns that the disk is the cause. */
+/* The agent judges a disk that is nearly full before it has to write there. On a file system that
+ * is really full, a new process learns that the disk is the cause. */
 START_TEST(a_full_disk_is_named_to_the_user)
 {
     char state[128];
