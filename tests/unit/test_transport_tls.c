@@ -806,8 +806,8 @@ START_TEST(test_tls_times)
 {
     static const char script[] =
         "cd %s && exec 2>>openssl.log && printf '[ca]\ndefault_ca=it\n[it]\ndatabase=index\n"
-        "new_certs_dir=.\nserial=serial\ndefault_md=sha256\npolicy=any\nx509_extensions=v3\n"
-        "[v3]\nbasicConstraints=critical,CA:true\n[any]\ncommonName=supplied\n' >ca.cnf && >index && "
+        "new_certs_dir=.\nserial=serial\ndefault_md=sha256\npolicy=any\nx509_extensions=v3\n[v3]\n"
+        "basicConstraints=critical,CA:true\n[any]\ncommonName=supplied\n' >ca.cnf && >index && "
         "echo 11 >serial && openssl req -new -key good-ca.key -out ca.csr -subj /CN=good-ca && "
         "openssl ca -batch -selfsign -config ca.cnf -keyfile good-ca.key -in ca.csr -notext "
         "-startdate 20200101000000Z -enddate $(date -u -d '+10 days' +%%Y%%m%%d%%H%%M%%SZ) "
