@@ -81,11 +81,11 @@ struct driver {
     struct message_voters record;    /* config.voters and the sets of voters above belong to it */
     bool record_new;                 /* the host core does not use `record` yet */
     struct log_limit conflict_limit; /* limits the log lines about a second cell */
-    int64_t written_ns;              /* when this agent last asked an agent that only the
-                                      * configuration names */
-    uint32_t written_turn;           /* which of these agents it asks next */
+    int64_t written_ns;              /* when this agent last asked a voter that is in the
+                                      * configuration but not in the record */
+    uint32_t written_turn;           /* which of the voters that written_ns is about it asks next */
     int64_t asked_ns;           /* when this observer last asked for a newer record; 0: never */
-    uint32_t asked_turn;        /* which voter it asks next */
+    uint32_t asked_turn;        /* which voter it asks next for a newer record */
     struct log_limits refusals; /* limits the log lines of driver_admits() */
     /* A copy of the item or message that a step is reading. */
     struct inbox_item item;
@@ -236,7 +236,8 @@ void driver_record_message(struct driver *driver, const struct message *message)
 void driver_compare_record(struct driver *driver, const struct message *message);
 /* Called when the connection to an agent was made. Asks it for a newer record in two cases: it is a
  * voter, and this agent is an observer that is not sure of its record; or it is a voter only in the
- * configuration. In the second case it may know a record in which this agent knows no voter. */
+ * configuration. In the second case the other agent may know a record of which this agent knows no
+ * voter. */
 void driver_ask_linked(struct driver *driver, const struct message_agent *agent);
 
 /* For an agent that is no voter: asks from time to time whether its record is complete. */

@@ -33,7 +33,7 @@ enum {
     /* a partition with an idle register also gets a checkpoint if it has not changed for this
      * time */
     REST_MS = CHECKPOINT_REST_MS,
-    ROOM = 64, /* actions that a step leaves for other modules */
+    ROOM = 64, /* the room for actions that a step leaves to other modules */
 };
 
 static bool is_above(const struct record *record, struct message_order order)
