@@ -19,8 +19,8 @@ enum {
 static const int64_t piece_ns = 1000000;
 /* A new census begins if the last one was completed longer ago than this. */
 static const int64_t census_every_ns = 1000000000;
-/* If the last complete census is older than this, the page shows the part of the new one
- * instead. */
+/* If the last complete census is older than this, the page shows what the new census has counted so
+ * far. */
 static const int64_t census_old_ns = 60 * INT64_C(1000000000);
 
 struct gather {

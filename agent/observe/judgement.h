@@ -115,10 +115,10 @@ struct judgement_facts {
     bool deaf;
     int64_t now_s;       /* wall clock */
     int64_t tls_begin_s; /* since when all certificates are valid, wall clock; 0: no TLS */
-    int64_t tls_soon_s;  /* from then on a certificate ends soon */
+    int64_t tls_soon_s;  /* from this time on a certificate counts as ending soon */
     int64_t tls_end_s;
     int64_t tls_soon_end_s; /* the end of the certificate that tls_soon_s is about */
-    bool tls_soon_ca;       /* that certificate is the CA's, not this agent's */
+    bool tls_soon_ca;       /* tls_soon_s is about the CA's certificate, not this agent's */
     bool tls_end_ca;        /* tls_end_s is the end of the CA's certificate */
     const char *tls_kept;   /* why the present files of [tls] were refused; NULL: the agent uses
                            * them */

@@ -52,7 +52,7 @@ static void begin_message(struct ask *ask, enum message_kind kind)
     ask->message.kind = kind;
 }
 
-/* Writes a HELLO that asks. It has no record of stores, so the receiver takes none over. */
+/* Writes the HELLO that asks a voter. It has no record of stores, so the receiver adopts none. */
 static void write_hello(struct ask *ask)
 {
     const struct config *config = &ask->agent->config;
@@ -233,7 +233,7 @@ static void on_link(void *arg, uint32_t link, bool up)
 
 static void on_trouble(void *arg, const char *event, const char *address, const char *text)
 {
-    (void)arg; /* struct peers_answer.why says it, of the voters */
+    (void)arg; /* for a voter, `why` of struct peers_answer gets the reason */
     (void)event;
     (void)address;
     (void)text;

@@ -30,10 +30,10 @@ struct peers;
 /* The period in which the certificates are valid, in seconds since 1970. */
 struct peers_tls_times {
     int64_t begin_s;
-    int64_t soon_s; /* from then on one of them ends soon */
+    int64_t soon_s; /* from this time on one of them counts as ending soon */
     int64_t end_s;
     int64_t soon_end_s; /* the end of the certificate that soon_s is about */
-    bool soon_ca;       /* that certificate is the CA's, not this agent's */
+    bool soon_ca;       /* soon_s is about the CA's certificate, not this agent's */
     bool end_ca;        /* end_s is the end of the CA's certificate, not of this agent's */
 };
 
@@ -55,7 +55,7 @@ void peers_close(struct agent *agent);
 void peers_send(void *arg, const struct message_agent *to, const struct message *message);
 void peers_send_gossip(void *arg, const struct message_agent *to, const void *bytes, size_t size);
 void peers_address(void *arg, const struct message_agent *agent, const char *address);
-/* An agent may also be dialled at that address for a while: see seek.c. */
+/* Lets the agent also dial the voter at that address, for a while: see seek.c. */
 void peers_seek(void *arg, const struct message_agent *voter, const char *address);
 
 /* Call it when the agent uses another record of voters (agent->host_config). */
@@ -81,7 +81,7 @@ void peers_flush(struct agent *agent);
  * certificate files again. */
 void peers_look(struct agent *agent);
 
-/* For display: whether the connection to that agent is up. */
+/* For display: returns whether the connection to that agent is up. */
 bool peers_connected(const struct agent *agent, const struct message_agent *name);
 struct peers_view {
     bool deaf;                  /* the listener accepts no connections */

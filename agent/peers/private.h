@@ -147,12 +147,13 @@ void peers_log_moved(struct peers *peers, const struct peer_agent *peer);
 
 /* Sends packets for the voter to its current address from now on. */
 void peers_voter_follow(struct peers *peers, struct peer_agent *peer);
-/* The agent is a voter at that address from now on. It may have been a voter at another address
- * before. link: if the agent was no voter, a link that it already has to that address, or
+/* Notes that the agent is a voter at that address from now on. It may have been a voter at another
+ * address before. link: if the agent was no voter, a link that it already has to that address, or
  * TRANSPORT_PEER_NONE. */
 void peers_voter_home(struct peers *peers, struct peer_agent *peer, const char *address,
                       uint32_t link);
-/* The agent is no voter any more. Sets peer->link and peer->address to those of its home. */
+/* Notes that the agent is no voter any more. Sets peer->link and peer->address to those of its
+ * home. */
 void peers_voter_leave(struct peers *peers, struct peer_agent *peer);
 /* Begins or ends the search for a voter that does not answer. Called in each upkeep. */
 void peers_voter_look(struct peers *peers, struct peer_agent *peer, int64_t now_ns);

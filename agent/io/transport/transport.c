@@ -53,7 +53,7 @@ static const int64_t ms_ns = 1000000;
 static const int64_t redial_max_ns = 500000000;
 static const int64_t accept_again_ns = 100000000;
 static const int64_t check_grace_ns =
-    5000000000; /* the time that the agent has to reach its own inbox */
+    5000000000; /* how long the agent may take to reach its own inbox */
 static const int64_t check_late_ns =
     1000000000; /* if a check ends later than this, it reports nothing: this process stood still */
 
