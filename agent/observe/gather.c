@@ -26,7 +26,7 @@ static const int64_t census_old_ns = 60 * INT64_C(1000000000);
 struct gather {
     struct agent *agent;
     struct history history;
-    uv_timer_t timer;          /* for the next piece */
+    uv_timer_t timer;          /* fires when the next piece of the census is due */
     bool running;              /* a census is under way */
     struct message_name name;  /* the last name that this census has looked at */
     struct host_overview lock; /* the lock that this census looks at */

@@ -24,7 +24,7 @@ struct ask {
     bool (*enough)(void *arg, const struct peers_asked *asked);
     void *arg;
     int64_t end_ns;
-    uint32_t links[PEERS_ASKED_MAX]; /* by the index in asked->of */
+    uint32_t links[PEERS_ASKED_MAX]; /* the voters' links, by the index in asked->of */
     struct message message;          /* the message that is being written or read */
     unsigned char packet[PACKET_SIZE];
 };

@@ -33,11 +33,10 @@ struct peers_answer {
     char address[MESSAGE_ADDRESS_MAX];
     /* an agent accepts connections at the address and, with TLS, shows the voter's certificate */
     bool connected;
-    char why[64];    /* not connected: the reason; "": not known */
+    char why[64];    /* why the voter is not connected; "": not known */
     bool heard;      /* the voter has reported what it is: the members below count */
     uint8_t status;  /* enum message_voter_status */
-    uint32_t number; /* the number of the voter's record; `digest` is 0 if the digest is not known
-                      * */
+    uint32_t number; /* the number of the voter's record; `digest` is 0 if not known */
     uint64_t digest;
     /* the voter knows that this host's store may not vote: its record has another store of this
      * host, or it has seen a commit that this store lacks */

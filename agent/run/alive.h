@@ -5,7 +5,7 @@
  * A voter is alive if it says that it votes, or that it will vote as soon as others have answered,
  * under a record of the same generation. An agent whose store is refused, empty or starting over,
  * an observer, and an agent of another cell do not count. The voters are those of the newest record
- * that one of them knows.
+ * that any of them knows.
  */
 #ifndef AGENT_RUN_ALIVE_H
 #define AGENT_RUN_ALIVE_H

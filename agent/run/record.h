@@ -39,8 +39,8 @@ int record_check_rules(struct agent *agent, const struct message_rules *rules)
  * change. */
 void record_tell(const struct agent *agent);
 
-/* Returns whether [voters] of the configuration differs from the record. If so, writes how it
- * should read to text, its lines separated by "; ". */
+/* Returns whether [voters] of the configuration differs from the record. If so, writes to `text`
+ * how it should read, its lines separated by "; ". */
 bool record_differs(const struct agent *agent, char *text, size_t size);
 
 /* Returns whether the record was only made from the configuration of an observer. */

@@ -41,8 +41,8 @@ struct other_voter {
     struct message_partitions owned;
     uint32_t leaves; /* the voter that the other voter is about to remove, as an index plus one; 0:
                       * none */
-    bool broken;     /* its link is broken */
-    bool joined;     /* a change of the voters added it, and it has not coordinated yet */
+    bool broken;     /* the link to the other voter is broken */
+    bool joined;     /* the other voter was added by a change, and has not coordinated yet */
     bool votes;
     bool majority;
     bool had_majority; /* a heartbeat of the other voter's process has reported a majority */

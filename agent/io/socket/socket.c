@@ -601,7 +601,7 @@ static int make_listener(const struct socket_config *config, char *error)
     int why = errno;
     umask(mask);
     if (bound) {
-        (void)!refuse_descriptors(fd); /* before any process can connect */
+        (void)!refuse_descriptors(fd); /* done before any process can connect */
     }
     if (!bound || listen(fd, SOMAXCONN) != 0) {
         snprintf(error, SOCKET_ERROR_MAX, "%s: cannot listen: %s", config->path,

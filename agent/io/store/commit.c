@@ -305,8 +305,8 @@ void committer_begin(struct committer *committer, const void *batch)
     committer->begun = true;
     committer->done = false;
     pthread_mutex_unlock(&committer->mutex);
-    pthread_cond_broadcast(&committer->changed); /* after the unlock, so that the woken thread finds
-                                                  * the mutex free */
+    pthread_cond_broadcast(&committer->changed); /* called after the unlock, so that the woken
+                                                  * thread finds the mutex free */
 }
 
 enum committer_wrote committer_write(struct committer *committer, const void *batch)

@@ -32,12 +32,13 @@ struct transport_peer {
     struct transport_link *link; /* NULL: there is no link */
     bool up;                     /* the peer has greeted, and the handler was notified */
     uint32_t ups;
-    int64_t quiet_until_ns; /* until this time its refusal is not logged again */
+    int64_t quiet_until_ns; /* until this time no further trouble with the peer is logged */
     char address[TRANSPORT_ADDRESS_SIZE];
-    char name[TRANSPORT_NAME_SIZE]; /* the name that its certificate must have; "": any */
-    char why[64];                   /* why it is not connected, as a text for people; "": it is
-                                     * connected */
-    bool gone;                      /* it is forgotten, and is freed at the end of the dispatch */
+    char name[TRANSPORT_NAME_SIZE]; /* the name that the peer's certificate must have; "": any */
+    char why[64];                   /* why the peer is not connected, as a text for people; "": it
+                                     * is connected */
+    bool gone;                      /* the peer is forgotten, and is freed at the end of the
+                                     * dispatch */
     struct transport_peer *next;    /* the next in peer_graves */
 };
 

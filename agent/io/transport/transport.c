@@ -300,7 +300,7 @@ static void inbound_came(struct transport *transport, nng_stream *stream)
         (struct transport_link_start){.secure = transport->secure, .newest = transport->version},
         NULL);
     if (link != NULL) {
-        link->round = transport->round; /* so that a new link gets no turn in the present round */
+        link->round = transport->round; /* so a new link gets no turn in the present round */
         link->seen_ns = clock_boottime_ns();
         link->greet_by_ns = link->seen_ns + transport->greet_ns;
         transport_inbox_add(&transport->inbox, link);

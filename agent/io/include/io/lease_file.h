@@ -49,11 +49,11 @@ struct lease_file_room {
 struct lease_file {
     struct lease_file_content *disk;  /* mapped */
     struct lease_file_shared *shared; /* mapped; NULL until lease_file_share() */
-    struct host_kept *kept;           /* in shared; NULL if room.kept is 0 */
-    struct lease_file_delays *noted;  /* in shared; NULL if room.delays is 0 */
-    _Atomic uint16_t *delays_ms;      /* in noted */
-    struct lease_file_notes *notes;   /* in shared; NULL if room.regions is 0 */
-    struct host_region_note *regions; /* in notes; room.regions entries */
+    struct host_kept *kept;           /* points into `shared`; NULL if room.kept is 0 */
+    struct lease_file_delays *noted;  /* points into `shared`; NULL if room.delays is 0 */
+    _Atomic uint16_t *delays_ms;      /* points into `noted` */
+    struct lease_file_notes *notes;   /* points into `shared`; NULL if room.regions is 0 */
+    struct host_region_note *regions; /* points into `notes`; has room.regions entries */
     bool counts;                      /* the page has a deadline of the file's session, and
                                        * lease_file_share() returned that deadline in *found */
     bool regions_count; /* the agent that wrote the page's deadline also wrote the notes of the
