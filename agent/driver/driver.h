@@ -132,7 +132,7 @@ struct driver_operations {
 
 struct driver_config {
     struct host *host;     /* host, quorum, renewal and gossip are borrowed */
-    struct quorum *quorum; /* NULL: an observer */
+    struct quorum *quorum; /* NULL: this agent is an observer that does not learn */
     struct renewal *renewal;
     struct gossip *gossip; /* NULL: this agent has no gossip */
     struct message_agent self;
@@ -182,7 +182,7 @@ void driver_stalled(struct driver *driver);
  * A turn that has lasted for more than a third of session_ttl is a stall, also if this process
  * stopped within the turn. After a stall, the voter takes all sessions for just renewed before its
  * next step. Returns true if the previous turn, up to this call, was a stall that no step has found
- * yet. At the end of a turn the caller then flushes again.
+ * yet. If this call ends a turn and returns true, the caller flushes again.
  */
 bool driver_turn(struct driver *driver, int64_t since_ns);
 

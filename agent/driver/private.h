@@ -42,14 +42,14 @@ struct driver {
     struct host_actions host_actions;
     struct gossip_actions gossip_actions;
     struct message_partitions owned; /* the partitions that gossip last published */
-    struct fifo quorum_inbox;        /* of struct message */
-    struct fifo host_inbox;          /* of struct inbox_item */
+    struct fifo quorum_inbox;        /* holds items of struct message */
+    struct fifo host_inbox;          /* holds items of struct inbox_item */
     struct driver_batch batches[2];
     struct driver_batch *open;   /* the batch that collects new rows */
     struct driver_batch *flying; /* the batch that is being written; NULL: none is */
     struct driver_batch later;   /* only its waiting queue is used, for messages that are not
                                   * urgent */
-    int64_t later_ns;            /* when to send the messages in later, if there are any */
+    int64_t later_ns;            /* when to send the messages in `later`, if there are any */
     bool handing_over;           /* operations.commit() is being called */
     bool landed;                 /* the flying batch is durable */
     bool astray;                 /* the clock is astray: see driver_clock() */
@@ -83,7 +83,7 @@ struct driver {
     struct log_limit conflict_limit; /* limits the log lines about a second cell */
     int64_t written_ns;              /* when this agent last asked a voter that is in the
                                       * configuration but not in the record */
-    uint32_t written_turn;           /* which of the voters that written_ns is about it asks next */
+    uint32_t written_turn;           /* counts these questions: selects the next voter to ask */
     int64_t asked_ns;           /* when this observer last asked for a newer record; 0: never */
     uint32_t asked_turn;        /* which voter it asks next for a newer record */
     struct log_limits refusals; /* limits the log lines of driver_admits() */
@@ -99,7 +99,7 @@ struct driver {
     bool voters_later;      /* call driver_see_voters() when receiving ends */
     bool kept;              /* driver_keep() has run, and the host core does not know the present
                              * lease yet */
-    int64_t promised_ns;    /* the last promised deadline of the session in notified */
+    int64_t promised_ns;    /* the last promised deadline of the session in `notified` */
     struct fifo kept_inbox; /* struct message: RENEWs of this agent to its own voter, and their
                              * answers */
     struct fifo kept_links; /* struct kept_link */

@@ -418,6 +418,6 @@ size_t facts_write(struct agent *agent, uint64_t request, unsigned char *buffer)
     }
     add_gossip(agent, &builder);
     add_peers(agent, &builder);
-    add_observers(agent, &builder); /* last, because there may be no room for all observers */
+    add_observers(agent, &builder); /* added last, because there may be no room for all observers */
     return hfi_facts_finish(&builder);
 }

@@ -12,7 +12,7 @@
 #include "turn.h"
 
 enum {
-    PIECE_LOCKS = 16, /* locks between two looks at the clock */
+    PIECE_LOCKS = 16, /* how many locks are counted between two looks at the clock */
     PAUSE_MS = 20,    /* the pause between two pieces; see also piece_ns */
 };
 
@@ -31,7 +31,7 @@ struct gather {
     struct message_name name;  /* the last name that this census has looked at */
     struct host_overview lock; /* the lock that this census looks at */
     struct census *next;       /* the census that is under way, or the next one */
-    struct census *done;       /* the last complete one */
+    struct census *done;       /* the last complete census */
     int64_t done_ns;           /* when `done` was completed; 0: there is no complete census */
     uint32_t agent_count;
     uint32_t agents_total;

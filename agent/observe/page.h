@@ -35,7 +35,7 @@ struct page_agent {
     bool voter;
     bool self;
     enum page_state state;
-    int64_t age_ns;                 /* the time since the last message from it; -1: there was
+    int64_t age_ns;                 /* the time since the last message from the agent; -1: there was
                                      * none */
     char page[MESSAGE_ADDRESS_MAX]; /* the URL of its status page, which config_is_page() accepts;
                                      * "": none is known */

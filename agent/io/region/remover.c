@@ -536,7 +536,7 @@ int remover_open_folder(struct remover *remover, const char *path, int lock, int
 {
     int ends[2];
     int fds[BESIDE_FDS];
-    int error = ETIMEDOUT; /* stays if nothing arrives in time, or a signal ends poll() */
+    int error = ETIMEDOUT; /* the result if nothing arrives in time, or a signal ends poll() */
     int64_t end_ns = clock_boottime_ns() + timeout_ms * INT64_C(1000000);
     if (!lock_in_time(lock, end_ns) ||
         socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {

@@ -28,7 +28,7 @@ struct connection {
     struct socket_server *server;
     struct connection *next; /* the next in the list of all open connections, newest first */
     struct connection *previous;
-    struct socket_share *share; /* its user's share in the loop's turns */
+    struct socket_share *share; /* the share of the connection's user in the loop's turns */
     struct packet *first;       /* packets that wait to be sent */
     struct packet *last;
     size_t waiting_size;
@@ -47,8 +47,7 @@ struct connection {
     bool closed;
     int64_t held_ns;   /* nothing is received from the connection before this time; 0:
                         * connection_hold() has set no time */
-    bool parked;       /* the connection is not watched until the user's debt and held_ns are over
-                        * */
+    bool parked;       /* not watched by the loop until the user's debt and held_ns are over */
     bool costly;       /* nothing is received or sent on the connection any more, and the loop does
                         * not close it */
     bool aside;        /* the connection is closed and costly, and stays until its peer has gone */

@@ -385,7 +385,7 @@ const char *connection_unsent(const struct connection *connection)
 
 static void on_writable(struct connection *connection)
 {
-    while (connection->first != NULL) { /* the queue is bounded */
+    while (connection->first != NULL) { /* the queue is bounded, so the loop ends */
         struct packet *packet = connection->first;
         int64_t now_ns = clock_boottime_ns();
         if (socket_share_owes(connection->share, now_ns) != 0) {

@@ -183,7 +183,7 @@ static bool find_owner(const struct subids_reading *reading, char *name, uid_t *
         *out = (uid_t)number;
         return true;
     }
-    const struct passwd *user = getpwnam(name); /* a user of a directory service */
+    const struct passwd *user = getpwnam(name); /* finds a user of a directory service */
     if (user == NULL) {
         return false;
     }

@@ -69,8 +69,8 @@ struct transport {
     struct transport_peer *self; /* this agent's own inbox as a peer, to check the listener */
     int64_t check_ns;            /* the pause between two checks */
     int64_t check_at_ns;
-    uint32_t checked_ups;     /* self->ups when the last check began */
-    uint32_t checked_accepts; /* `accepts` when the last check began */
+    uint32_t checked_ups;     /* the value of self->ups when the last check began */
+    uint32_t checked_accepts; /* the value of `accepts` when the last check began */
     int64_t checked_ns;       /* when the last check began */
     bool checking;
     bool deaf; /* it was reported that the listener does not accept */
