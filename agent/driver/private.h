@@ -100,9 +100,9 @@ struct driver {
     bool kept;              /* driver_keep() has run, and the host core does not know the present
                              * lease yet */
     int64_t promised_ns;    /* the last promised deadline of the session in `notified` */
-    struct fifo kept_inbox; /* struct message: RENEWs of this agent to its own voter, and their
-                             * answers */
-    struct fifo kept_links; /* struct kept_link */
+    struct fifo kept_inbox; /* holds items of struct message: RENEWs of this agent to its own voter,
+                             * and their answers */
+    struct fifo kept_links; /* holds items of struct kept_link */
     char failed[FAILED_MAX];
 };
 

@@ -291,7 +291,7 @@ void driver_record_message(struct driver *driver, const struct message *message)
 {
     const struct message_told *told = &message->as.told;
     if (message->kind == MESSAGE_ASK_VOTERS) {
-        /* An agent that asks for a record takes the answer as one that was chosen. */
+        /* An agent that asks for a record takes the record in the answer for a chosen one. */
         bool chosen = !driver->config.record_unsure;
         if (chosen && driver->record.number > message->as.ask_voters.number) {
             struct message answer;

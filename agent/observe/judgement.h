@@ -27,14 +27,14 @@
 enum judgement_level { JUDGEMENT_WELL, JUDGEMENT_DEGRADED, JUDGEMENT_FAILING, JUDGEMENT_LEVELS };
 
 enum reason_kind {
-    /* failing */
+    /* reasons for which the agent is failing */
     REASON_SESSION_LOST,
     REASON_SESSION_NONE,
     REASON_SESSION_JEOPARDY,
     REASON_NO_MAJORITY,
     REASON_SOCKET_GONE,
     REASON_RECORDS_FAIL,
-    /* degraded */
+    /* reasons for which the agent is degraded */
     REASON_NAMESPACE_DOWN, /* failing if no namespace is served */
     REASON_NOT_VOTING,
     REASON_VOTER_REFUSED,

@@ -801,7 +801,8 @@ bool peers_start(struct agent *agent)
             return false;
         }
     }
-    /* voters that are in the configuration and not in the record: they may know a newer record */
+    /* dials voters that are in the configuration and not in the record: they may know a newer
+     * record */
     for (uint32_t i = 0; i < agent->config.voter_count; i++) {
         const struct config_voter *written = &agent->config.voters[i];
         struct message_agent name;

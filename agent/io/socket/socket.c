@@ -72,8 +72,7 @@ enum { DRAIN_MAX = 64, QUEUED_PACKETS_MAX = 1024 };
 
 struct received {
     ssize_t size; /* negative: the call failed, with errno */
-    bool there;   /* a packet was read; if it is false and size is 0, the peer closed the
-                   * connection */
+    bool there;   /* a packet was read; false, and size is 0: the peer closed the connection */
     bool rights;  /* the packet has descriptors, and was not received */
     pid_t sender;
 };

@@ -28,7 +28,7 @@
 #include "op.h"
 
 enum {
-    TRANSPORT_LINK_QUEUE_MAX = 4 * 1024 * 1024, /* bytes that may wait behind a send */
+    TRANSPORT_LINK_QUEUE_MAX = 4 * 1024 * 1024, /* how many bytes may wait behind a send */
 };
 
 struct transport_bytes {

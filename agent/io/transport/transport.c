@@ -40,8 +40,8 @@
 #include "proto/check.h"
 
 enum {
-    EVENTS_MAX = 64,    /* events taken from epoll at once */
-    TURN_OPS_MAX = 256, /* operations handled in one dispatch */
+    EVENTS_MAX = 64,    /* how many events are taken from epoll at once */
+    TURN_OPS_MAX = 256, /* how many operations are handled in one dispatch */
     CHECK_MS_DEFAULT = 10000,
     GREET_MS_DEFAULT = 5000,
     GUEST_MS_DEFAULT = 60000,
