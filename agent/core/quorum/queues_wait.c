@@ -16,9 +16,9 @@
 #include "queues_private.h"
 
 /* A RECALL carries the number of its probe as a request_id with these low bits. A host's own
- * requests never have them (message.h). A coordinator of an older release knows no probes, and
- * takes the owner's answer for a request. Its reply to that supposed request has this request_id,
- * so it cannot answer one of the owner's own requests by mistake. */
+ * requests never have them (message.h). A coordinator that knows no probes takes the owner's answer
+ * for a request. Its reply to that supposed request has this request_id, so it cannot answer one of
+ * the owner's own requests by mistake. */
 enum { PROBE_SHIFT = 16, PROBE_MARK = 0xffff };
 
 /* ---- Times ---- */

@@ -32,7 +32,8 @@ struct transport_peer {
     struct transport_link *link; /* NULL: there is no link */
     bool up;                     /* the peer has greeted, and the handler was notified */
     uint32_t ups;
-    int64_t quiet_until_ns; /* until this time no further trouble with the peer is logged */
+    int64_t quiet_until_ns; /* until this time no refusal of the peer, or by the peer, is logged
+                             * again */
     char address[TRANSPORT_ADDRESS_SIZE];
     char name[TRANSPORT_NAME_SIZE]; /* the name that the peer's certificate must have; "": any */
     char why[64];                   /* why the peer is not connected, as a text for people; "": it
