@@ -84,7 +84,7 @@ static bool is_own_report(const struct message *message, bool voter)
     return broken->part == MESSAGE_BROKEN_OWNERS ? voter
            : broken->part == MESSAGE_BROKEN_HOLDS
                ? same_agent(&broken->owner, &message->from)
-               : true; /* a host ignores a plain BROKEN that was passed on */
+               : true; /* a host ignores a BROKEN of any other part if it was passed on */
 }
 
 static void log_refused(struct driver *driver, const struct message *message, const char *why)

@@ -71,8 +71,8 @@ bool batch_add_slot(struct driver_batch *batch, const struct host_action *action
 bool batch_add_epoch(struct driver_batch *batch, uint32_t epoch)
     __attribute__((warn_unused_result));
 
-/* Copies a message or an action that has to wait. to NULL: this agent. Returns false if there is no
- * memory. */
+/* Copies a message or an action that has to wait. `to` NULL: the message goes to this agent.
+ * Returns false if there is no memory. */
 bool batch_wait_message(struct driver_batch *batch, const struct message_agent *to,
                         const struct message *message) __attribute__((warn_unused_result));
 bool batch_wait_action(struct driver_batch *batch, const struct host_action *action,

@@ -9,7 +9,9 @@ void driver_count_action(struct driver *driver, const struct action *action)
     } else if (action->kind == ACTION_PERSIST_PROMISE) {
         counts->promises++;
     } else if (action->kind == ACTION_SEND && action->as.send.message.kind == MESSAGE_REFUSED &&
-               action->as.send.message.as.refused.request_id != 0) { /* id 0: it is only a report */
+               action->as.send.message.as.refused.request_id != 0) { /* request_id 0: the refusal
+                                                                      * answers no request, and is
+                                                                      * only a report */
         counts->refused[action->as.send.message.as.refused.reason]++;
     }
 }

@@ -69,8 +69,8 @@ static bool put_record(struct agent *agent, struct store *store, const struct dr
 }
 
 /* Puts the records of a batch into the store. If there is a committer, the committer calls this
- * function, on the loop's thread or on its own thread. Of the agent this function reads only the
- * names of the namespaces, which do not change. */
+ * function, on the loop's thread or on its own thread. This function reads nothing of the agent
+ * except the names of the namespaces, which do not change. */
 static bool put_batch(void *arg, struct store *store, const void *batch)
 {
     const struct driver_record *record;

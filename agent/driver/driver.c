@@ -139,7 +139,7 @@ static void deliver_after(struct driver *driver, struct driver_batch *batch,
     }
 }
 
-/* Returns whether the message is an answer for the renewal, or for session.c. */
+/* Returns whether the renewal or session.c handles this kind of message, which is an answer. */
 static bool is_of_session(enum message_kind kind)
 {
     return kind == MESSAGE_RENEW_ACK || kind == MESSAGE_HELLO_ACK;
@@ -148,8 +148,8 @@ static bool is_of_session(enum message_kind kind)
 /*
  * Gives the message to a core of this agent when the rows that it depends on are durable. The
  * answer of this agent's acceptor to a read waits only for the promise under which it was read. The
- * answer may have a value that the disk then loses. That value was no vote yet, and to treat it as
- * proposed is safe.
+ * answer may contain a value that the disk then loses. This voter has not voted for that value yet,
+ * so treating it as proposed is safe.
  */
 static void send_to_self(struct driver *driver, const struct message *message)
 {

@@ -78,7 +78,7 @@ const struct driver_record *driver_batch_next(const struct driver_batch *batch, 
 /* Returns whether the batch is about one lock name, and nothing about another name is under way
  * here. If so, the caller loses little by waiting for the flush: a request to the quorum that
  * arises meanwhile would wait for the same flush. Events that need no disk can still come: a client
- * opens a known name, a ring, a renewal. */
+ * opens a known name, or sends a RING frame, or a renewal arrives. */
 bool driver_is_alone(const struct driver *driver, const struct driver_batch *batch);
 
 struct driver_operations {
@@ -98,17 +98,19 @@ struct driver_operations {
     void (*log)(void *arg, const struct action_log *log);
     /* Called before anybody else learns of this deadline of the lease. */
     void (*promise)(void *arg, uint32_t epoch, int64_t deadline_ns);
-    /* The agent uses another record of voters now. May not call the driver. The pointer is valid
-     * for the driver's life, and the record's contents until the next such call. */
+    /* Called when the agent uses another record of voters. The function may not call the driver.
+     * The pointer is valid for the driver's life, and the record's contents until the next such
+     * call. */
     void (*record)(void *arg, const struct message_voters *record);
-    /* It is durable that this record of voters is complete. The agent uses it, or has used it. */
+    /* Called when it is durable that this record of voters is complete. The agent uses the record,
+     * or has used it. */
     void (*complete)(void *arg, uint32_t number);
-    /* The voter may also be dialled at that address for a while. If `seek` itself is NULL, no voter
-     * is dialled at a second address. */
+    /* Called when the voter may also be dialled at that address, for a while. If `seek` itself is
+     * NULL, no voter is dialled at a second address. */
     void (*seek)(void *arg, const struct message_agent *voter, const char *address);
-    /* A voter asks this observer to learn, so that it can become a voter. Makes a quorum core that
-     * uses the present record and has not received any event. Returns NULL if it cannot. If `learn`
-     * itself is NULL, this agent never becomes a voter. */
+    /* Called when a voter asks this observer to learn, so that it can become a voter. Makes a
+     * quorum core that uses the present record and has not received any event. Returns NULL if it
+     * cannot. If `learn` itself is NULL, this agent never becomes a voter. */
     struct quorum *(*learn)(void *arg);
     /* Called when the session's state has changed; for display only. */
     void (*session)(void *arg, enum renewal_state state, uint32_t epoch);
@@ -117,7 +119,7 @@ struct driver_operations {
     void (*stalled)(void *arg, int64_t turn_ns);
     /* Called around each step of the host core. Such a step may be held up for long in memory that
      * clients share. Meanwhile another thread may keep the session: see driver_keep(). NULL: no
-     * other thread does. */
+     * other thread keeps the session. */
     void (*lend)(void *arg);
     void (*take_back)(void *arg);
     /* Called by driver_keep() only: the lease has a later deadline, which the held-up host core
@@ -130,7 +132,7 @@ struct driver_operations {
 
 struct driver_config {
     struct host *host;     /* host, quorum, renewal and gossip are borrowed */
-    struct quorum *quorum; /* NULL: an observer */
+    struct quorum *quorum; /* NULL: this agent is an observer that does not learn */
     struct renewal *renewal;
     struct gossip *gossip; /* NULL: this agent has no gossip */
     struct message_agent self;
@@ -180,7 +182,7 @@ void driver_stalled(struct driver *driver);
  * A turn that has lasted for more than a third of session_ttl is a stall, also if this process
  * stopped within the turn. After a stall, the voter takes all sessions for just renewed before its
  * next step. Returns true if the previous turn, up to this call, was a stall that no step has found
- * yet. At the end of a turn the caller then flushes again.
+ * yet. If this call ends a turn and returns true, the caller flushes again.
  */
 bool driver_turn(struct driver *driver, int64_t since_ns);
 
@@ -233,9 +235,9 @@ void driver_keep_end(struct driver *driver);
 /* Returns when the session has to be renewed next. */
 int64_t driver_renewal_ns(const struct driver *driver);
 
-/* With on true: messages of other agents are about to arrive, until a call with on false. Between
- * the two calls the host core makes no step, so that a held-up step does not hold up the
- * receiving. */
+/* A call with `on` true announces that messages of other agents are about to arrive. A call with
+ * `on` false says that they have arrived. Between the two calls the host core makes no step, so
+ * that a held-up step does not hold up the receiving. */
 void driver_receiving(struct driver *driver, bool on);
 
 /* Returns when to call driver_tick(); INT64_MAX: never. */

@@ -42,14 +42,14 @@ struct driver {
     struct host_actions host_actions;
     struct gossip_actions gossip_actions;
     struct message_partitions owned; /* the partitions that gossip last published */
-    struct fifo quorum_inbox;        /* of struct message */
-    struct fifo host_inbox;          /* of struct inbox_item */
+    struct fifo quorum_inbox;        /* holds items of struct message */
+    struct fifo host_inbox;          /* holds items of struct inbox_item */
     struct driver_batch batches[2];
     struct driver_batch *open;   /* the batch that collects new rows */
     struct driver_batch *flying; /* the batch that is being written; NULL: none is */
     struct driver_batch later;   /* only its waiting queue is used, for messages that are not
                                   * urgent */
-    int64_t later_ns;            /* when to send the messages in later, if there are any */
+    int64_t later_ns;            /* when to send the messages in `later`, if there are any */
     bool handing_over;           /* operations.commit() is being called */
     bool landed;                 /* the flying batch is durable */
     bool astray;                 /* the clock is astray: see driver_clock() */
@@ -81,11 +81,11 @@ struct driver {
     struct message_voters record;    /* config.voters and the sets of voters above belong to it */
     bool record_new;                 /* the host core does not use `record` yet */
     struct log_limit conflict_limit; /* limits the log lines about a second cell */
-    int64_t written_ns;              /* when this agent last asked an agent that only the
-                                      * configuration names */
-    uint32_t written_turn;           /* which of these agents it asks next */
+    int64_t written_ns;              /* when this agent last asked a voter that is in the
+                                      * configuration but not in the record */
+    uint32_t written_turn;           /* counts these questions: selects the next voter to ask */
     int64_t asked_ns;           /* when this observer last asked for a newer record; 0: never */
-    uint32_t asked_turn;        /* which voter it asks next */
+    uint32_t asked_turn;        /* which voter it asks next for a newer record */
     struct log_limits refusals; /* limits the log lines of driver_admits() */
     /* A copy of the item or message that a step is reading. */
     struct inbox_item item;
@@ -99,10 +99,10 @@ struct driver {
     bool voters_later;      /* call driver_see_voters() when receiving ends */
     bool kept;              /* driver_keep() has run, and the host core does not know the present
                              * lease yet */
-    int64_t promised_ns;    /* the last promised deadline of the session in notified */
-    struct fifo kept_inbox; /* struct message: RENEWs of this agent to its own voter, and their
-                             * answers */
-    struct fifo kept_links; /* struct kept_link */
+    int64_t promised_ns;    /* the last promised deadline of the session in `notified` */
+    struct fifo kept_inbox; /* holds items of struct message: RENEWs of this agent to its own voter,
+                             * and their answers */
+    struct fifo kept_links; /* holds items of struct kept_link */
     char failed[FAILED_MAX];
 };
 
@@ -236,7 +236,8 @@ void driver_record_message(struct driver *driver, const struct message *message)
 void driver_compare_record(struct driver *driver, const struct message *message);
 /* Called when the connection to an agent was made. Asks it for a newer record in two cases: it is a
  * voter, and this agent is an observer that is not sure of its record; or it is a voter only in the
- * configuration. In the second case it may know a record in which this agent knows no voter. */
+ * configuration. In the second case the other agent may know a record of which this agent knows no
+ * voter. */
 void driver_ask_linked(struct driver *driver, const struct message_agent *agent);
 
 /* For an agent that is no voter: asks from time to time whether its record is complete. */

@@ -257,8 +257,9 @@ static void note_conflict(struct driver *driver, const struct message *message)
     operations->log(operations->arg, &log);
 }
 
-/* Makes the record durable, and switches to it. If the record names this agent, its voter was added
- * with another store than this one. Then this makes a quorum core, which reports that. */
+/* Makes the record durable, and switches to it. If the record names this agent as a voter, that
+ * voter was added with another store than this agent's. In that case this function makes a quorum
+ * core, which reports the difference. */
 static void learn_record(struct driver *driver, const struct message_voters *told)
 {
     const struct message_voters *here = &driver->record;
@@ -290,7 +291,7 @@ void driver_record_message(struct driver *driver, const struct message *message)
 {
     const struct message_told *told = &message->as.told;
     if (message->kind == MESSAGE_ASK_VOTERS) {
-        /* An agent that asks for a record takes the answer as one that was chosen. */
+        /* An agent that asks for a record takes the record in the answer for a chosen one. */
         bool chosen = !driver->config.record_unsure;
         if (chosen && driver->record.number > message->as.ask_voters.number) {
             struct message answer;

@@ -14,7 +14,7 @@ enum {
     SEGMENTS_MAX = 128,
 };
 
-/* In an entry of pagemap (Documentation/admin-guide/mm/pagemap.rst). */
+/* Bits of an entry of pagemap (Documentation/admin-guide/mm/pagemap.rst). */
 #define PAGE_IS_FILES (UINT64_C(1) << 61) /* the page is the file's own, not a written copy */
 #define PAGE_IS_PRESENT (UINT64_C(1) << 63)
 

@@ -216,11 +216,11 @@ static bool add_all(scmp_filter_ctx filter, uint32_t action, const char *const *
     for (size_t i = 0; i < count; i++) {
         int number = seccomp_syscall_resolve_name(names[i]);
         if (number == __NR_SCMP_ERROR) {
-            continue; /* the call is newer than this libseccomp */
+            continue; /* this libseccomp does not know the call */
         }
         int result = seccomp_rule_add(filter, action, number, 0);
         if (result != 0 && result != -EDOM &&
-            result != -EEXIST) { /* EDOM: not on this architecture */
+            result != -EEXIST) { /* EDOM: the call does not exist on this architecture */
             return false;
         }
     }

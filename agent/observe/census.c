@@ -46,7 +46,7 @@ static void count_part(struct census *census, const struct host_part *part)
     struct census_host *host = &census->hosts[find(census, &part->agent)];
     if (host->name.length == 0) {
         if (census->host_count >= CENSUS_HOSTS / 2) {
-            return; /* cannot be: gossip knows fewer agents */
+            return; /* this cannot happen: gossip knows fewer agents */
         }
         host->name = part->agent;
         census->host_count++;

@@ -162,8 +162,8 @@ static void add_memory(const struct agent *agent, struct hfi_facts_builder *buil
     add_room(builder, "shm_free", regions_view(agent, 0).fd);
 }
 
-/* Adds the leftovers of agents with replaced stores in /dev/shm: their memory, and when the last of
- * them will be removed. */
+/* Adds what agents whose store was replaced have left in /dev/shm: how many folders, how much
+ * memory, and when the last of them will be removed. */
 static void add_leftovers(const struct agent *agent, struct hfi_facts_builder *builder)
 {
     const struct leftovers_view view = leftovers_view(agent);
@@ -260,7 +260,8 @@ static void add_disk(const struct agent *agent, struct hfi_facts_builder *builde
 /* ---- the cell ---- */
 
 /* Adds what is known of the record of voters. voters_differ: [voters] of the configuration differs
- * from the record. removed, of an agent: the record was made by removing that voter. */
+ * from the record. removed: its subject is an agent, and the record was made by removing that
+ * voter. */
 static void add_record(const struct agent *agent, struct hfi_facts_builder *builder)
 {
     char text[8];
@@ -417,6 +418,6 @@ size_t facts_write(struct agent *agent, uint64_t request, unsigned char *buffer)
     }
     add_gossip(agent, &builder);
     add_peers(agent, &builder);
-    add_observers(agent, &builder); /* last, because there may be no room for all observers */
+    add_observers(agent, &builder); /* added last, because there may be no room for all observers */
     return hfi_facts_finish(&builder);
 }

@@ -23,8 +23,8 @@ void files_close(struct agent *agent);
 /* Returns whether a user other than root and the agent's may write to the configuration. */
 bool files_config_is_loose(const struct agent *agent);
 /* Returns how many of state_dir, the store and the regions have lost their names, and names them in
- * text (FILES_TEXT_MAX bytes). With by_name it also looks whether state_dir was moved, for which
- * the kernel may have to read the disk. */
+ * `text` (FILES_TEXT_MAX bytes). If by_name is true, it also looks whether state_dir was moved, for
+ * which the kernel may have to read the disk. */
 uint32_t files_state_gone(const struct agent *agent, bool by_name, char *text);
 /* The folder of the socket, as files_open_socket() first found it: an O_PATH descriptor, or -1. */
 int files_socket_folder(const struct agent *agent);

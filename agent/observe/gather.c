@@ -12,26 +12,26 @@
 #include "turn.h"
 
 enum {
-    PIECE_LOCKS = 16, /* locks between two looks at the clock */
+    PIECE_LOCKS = 16, /* how many locks are counted between two looks at the clock */
     PAUSE_MS = 20,    /* the pause between two pieces; see also piece_ns */
 };
 
 static const int64_t piece_ns = 1000000;
 /* A new census begins if the last one was completed longer ago than this. */
 static const int64_t census_every_ns = 1000000000;
-/* If the last complete census is older than this, the page shows the part of the new one
- * instead. */
+/* If the last complete census is older than this, the page shows what the new census has counted so
+ * far. */
 static const int64_t census_old_ns = 60 * INT64_C(1000000000);
 
 struct gather {
     struct agent *agent;
     struct history history;
-    uv_timer_t timer;          /* for the next piece */
+    uv_timer_t timer;          /* fires when the next piece of the census is due */
     bool running;              /* a census is under way */
     struct message_name name;  /* the last name that this census has looked at */
     struct host_overview lock; /* the lock that this census looks at */
     struct census *next;       /* the census that is under way, or the next one */
-    struct census *done;       /* the last complete one */
+    struct census *done;       /* the last complete census */
     int64_t done_ns;           /* when `done` was completed; 0: there is no complete census */
     uint32_t agent_count;
     uint32_t agents_total;

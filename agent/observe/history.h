@@ -24,8 +24,8 @@ enum { HISTORY_POINTS = 120, HISTORY_POINT_MS = 5000 };
 /* Counters since the agent started. */
 struct history_counters {
     uint64_t handovers; /* grants given back because another host waits for the lock */
-    uint64_t looks;     /* looks at all locks */
-    uint64_t awaited;   /* the sum over all looks: the locks for which a process waited */
+    uint64_t looks;     /* how many times the agent looked at all locks */
+    uint64_t awaited;   /* the locks for which a process waited, summed over all these looks */
 };
 
 struct history_point {

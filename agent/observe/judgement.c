@@ -116,8 +116,8 @@ static bool is_down(const struct judgement_voter *voter)
 }
 
 /* While the session is safe, the holds of this host count and its processes hand its locks on. But
- * without a majority this host gets no further lock. A session that is not safe says that already.
- */
+ * without a majority this host gets no further lock. If the session is not safe, judge_session()
+ * has given the reason. */
 static void judge_majority(const struct judgement_facts *facts, struct judgement *out)
 {
     uint32_t votes = 0;

@@ -27,14 +27,14 @@
 enum judgement_level { JUDGEMENT_WELL, JUDGEMENT_DEGRADED, JUDGEMENT_FAILING, JUDGEMENT_LEVELS };
 
 enum reason_kind {
-    /* failing */
+    /* reasons for which the agent is failing */
     REASON_SESSION_LOST,
     REASON_SESSION_NONE,
     REASON_SESSION_JEOPARDY,
     REASON_NO_MAJORITY,
     REASON_SOCKET_GONE,
     REASON_RECORDS_FAIL,
-    /* degraded */
+    /* reasons for which the agent is degraded */
     REASON_NAMESPACE_DOWN, /* failing if no namespace is served */
     REASON_NOT_VOTING,
     REASON_VOTER_REFUSED,
@@ -115,10 +115,10 @@ struct judgement_facts {
     bool deaf;
     int64_t now_s;       /* wall clock */
     int64_t tls_begin_s; /* since when all certificates are valid, wall clock; 0: no TLS */
-    int64_t tls_soon_s;  /* from then on a certificate ends soon */
+    int64_t tls_soon_s;  /* from this time on a certificate counts as ending soon */
     int64_t tls_end_s;
     int64_t tls_soon_end_s; /* the end of the certificate that tls_soon_s is about */
-    bool tls_soon_ca;       /* that certificate is the CA's, not this agent's */
+    bool tls_soon_ca;       /* tls_soon_s is about the CA's certificate, not this agent's */
     bool tls_end_ca;        /* tls_end_s is the end of the CA's certificate */
     const char *tls_kept;   /* why the present files of [tls] were refused; NULL: the agent uses
                            * them */

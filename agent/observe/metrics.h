@@ -60,7 +60,7 @@ struct metrics {
     uint64_t slow_turns;
     uint64_t costly;
     uint32_t regions_given_up;
-    uint64_t given_up; /* regions given up since the start */
+    uint64_t given_up; /* how many regions were given up since the start */
     uint64_t begun_anew;
     struct log_missing log;
     uint32_t voter_count;

@@ -35,9 +35,10 @@ struct page_agent {
     bool voter;
     bool self;
     enum page_state state;
-    int64_t age_ns;                 /* the time since the last message from it; -1: there was
+    int64_t age_ns;                 /* the time since the last message from the agent; -1: there was
                                      * none */
-    char page[MESSAGE_ADDRESS_MAX]; /* config_is_page() is true for it; "": none is known */
+    char page[MESSAGE_ADDRESS_MAX]; /* the URL of its status page, which config_is_page() accepts;
+                                     * "": none is known */
     uint64_t held;                  /* locks that its processes hold */
     uint64_t waiters;
 };

@@ -2,7 +2,7 @@
 #include "observe/page_parts.h"
 
 enum {
-    BAR_WIDTH = 5, /* one unit of it is the space between two bars */
+    BAR_WIDTH = 5, /* one unit of this width is the space between two bars */
     HEIGHT = 60,
     GAP_HEIGHT = 4, /* the mark of an interval in which the agent did not look */
 };

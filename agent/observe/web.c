@@ -208,7 +208,7 @@ void web_look(struct agent *agent, int64_t now_ns)
         log_end(&line);
         return;
     }
-    if (strcmp(before, web->error) != 0) { /* log the same failure once only */
+    if (strcmp(before, web->error) != 0) { /* the same failure is logged only once */
         log_failure(agent, web->error);
     }
     web->pause_ns = web->pause_ns * 2 < retry_max_ns ? web->pause_ns * 2 : retry_max_ns;

@@ -18,8 +18,8 @@ struct web;
  * log says why, and web_look() tries again. */
 void web_open(struct agent *agent);
 /* Called in each upkeep: adds to the history that the page shows. If the agent does not listen for
- * HTTP, because the address does not exist yet or another program still has the port, tries again:
- * at first after a second, later with pauses of up to a minute. */
+ * HTTP, because the address does not exist yet or another program still has the port, it tries
+ * again: at first after a second, later with pauses of up to a minute. */
 void web_look(struct agent *agent, int64_t now_ns);
 /* Returns why this agent does not listen for HTTP although the configuration has [http]; NULL: it
  * listens, or the configuration has no [http]. */

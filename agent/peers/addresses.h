@@ -53,8 +53,8 @@ struct addresses_operations {
 /* The state that all entries share. The caller sets operations, and zeroes everything else. */
 struct addresses {
     struct addresses_operations operations;
-    uint16_t guests[ADDRESSES_HOSTS];    /* guests and trials, by host */
-    uint16_t announced[ADDRESSES_HOSTS]; /* homes, by host */
+    uint16_t guests[ADDRESSES_HOSTS];    /* how many guests and trials, by host */
+    uint16_t announced[ADDRESSES_HOSTS]; /* how many homes, by host */
 };
 
 struct address_claim {

@@ -24,7 +24,7 @@ struct ask {
     bool (*enough)(void *arg, const struct peers_asked *asked);
     void *arg;
     int64_t end_ns;
-    uint32_t links[PEERS_ASKED_MAX]; /* by the index in asked->of */
+    uint32_t links[PEERS_ASKED_MAX]; /* the voters' links, by the index in asked->of */
     struct message message;          /* the message that is being written or read */
     unsigned char packet[PACKET_SIZE];
 };
@@ -52,7 +52,7 @@ static void begin_message(struct ask *ask, enum message_kind kind)
     ask->message.kind = kind;
 }
 
-/* Writes a HELLO that asks. It has no record of stores, so the receiver takes none over. */
+/* Writes the HELLO that asks a voter. It has no record of stores, so the receiver adopts none. */
 static void write_hello(struct ask *ask)
 {
     const struct config *config = &ask->agent->config;
@@ -233,7 +233,7 @@ static void on_link(void *arg, uint32_t link, bool up)
 
 static void on_trouble(void *arg, const char *event, const char *address, const char *text)
 {
-    (void)arg; /* struct peers_answer.why says it, of the voters */
+    (void)arg; /* for a voter, `why` of struct peers_answer gets the reason */
     (void)event;
     (void)address;
     (void)text;

@@ -6,8 +6,8 @@
  * an agent answers over a connection of its own, and it dials the voters of the record. It sends
  * each of them HELLO and ASK_VOTERS, in the name of this host's voter and with its store's id and
  * commit. The HELLO says that this voter has a store and does not vote, so it changes nothing at
- * the receiver. Every voter answers with its own status and the record by which it goes. The
- * program answers nothing, and gives no vote.
+ * the receiver. Every voter answers with its own status and the record that it uses. The program
+ * answers nothing, and gives no vote.
  *
  * A voter answers at the address by which it knows this host's voter.
  */
@@ -33,10 +33,10 @@ struct peers_answer {
     char address[MESSAGE_ADDRESS_MAX];
     /* an agent accepts connections at the address and, with TLS, shows the voter's certificate */
     bool connected;
-    char why[64];    /* not connected: the reason; "": not known */
+    char why[64];    /* why the voter is not connected; "": not known */
     bool heard;      /* the voter has reported what it is: the members below count */
     uint8_t status;  /* enum message_voter_status */
-    uint32_t number; /* the record by which it goes; its digest is 0 if it is not known */
+    uint32_t number; /* the number of the voter's record; `digest` is 0 if not known */
     uint64_t digest;
     /* the voter knows that this host's store may not vote: its record has another store of this
      * host, or it has seen a commit that this store lacks */

@@ -391,8 +391,8 @@ static void on_trouble(void *arg, const char *event, const char *address, const 
     }
     count_trouble(peers, event);
     if (strcmp(event, "greeting_refused") == 0 && !may_log(peers, address)) {
-        return; /* a port scanner, or a program that took an agent's port, connects again and
-                 * again */
+        return; /* not logged again: a port scanner, or a program on an agent's port, may connect
+                 * often */
     }
     log_begin_limited(&line, LOG_LEVEL_WARN, event, &peers->trouble_limit, clock_boottime_ns());
     if (address != NULL) {
@@ -801,7 +801,8 @@ bool peers_start(struct agent *agent)
             return false;
         }
     }
-    /* voters that are in the configuration and not in the record: they may know a newer record */
+    /* dials voters that are in the configuration and not in the record: they may know a newer
+     * record */
     for (uint32_t i = 0; i < agent->config.voter_count; i++) {
         const struct config_voter *written = &agent->config.voters[i];
         struct message_agent name;

@@ -30,10 +30,10 @@ struct peers;
 /* The period in which the certificates are valid, in seconds since 1970. */
 struct peers_tls_times {
     int64_t begin_s;
-    int64_t soon_s; /* from then on one of them ends soon */
+    int64_t soon_s; /* from this time on one of them counts as ending soon */
     int64_t end_s;
     int64_t soon_end_s; /* the end of the certificate that soon_s is about */
-    bool soon_ca;       /* that certificate is the CA's, not this agent's */
+    bool soon_ca;       /* soon_s is about the CA's certificate, not this agent's */
     bool end_ca;        /* end_s is the end of the CA's certificate, not of this agent's */
 };
 
@@ -55,7 +55,7 @@ void peers_close(struct agent *agent);
 void peers_send(void *arg, const struct message_agent *to, const struct message *message);
 void peers_send_gossip(void *arg, const struct message_agent *to, const void *bytes, size_t size);
 void peers_address(void *arg, const struct message_agent *agent, const char *address);
-/* An agent may also be dialled at that address for a while: see seek.c. */
+/* Lets the agent also dial the voter at that address, for a while: see seek.c. */
 void peers_seek(void *arg, const struct message_agent *voter, const char *address);
 
 /* Call it when the agent uses another record of voters (agent->host_config). */
@@ -81,11 +81,11 @@ void peers_flush(struct agent *agent);
  * certificate files again. */
 void peers_look(struct agent *agent);
 
-/* For display: whether the connection to that agent is up. */
+/* For display: returns whether the connection to that agent is up. */
 bool peers_connected(const struct agent *agent, const struct message_agent *name);
 struct peers_view {
     bool deaf;                  /* the listener accepts no connections */
-    struct peers_tls_times tls; /* of the certificates in use; without TLS all are 0 */
+    struct peers_tls_times tls; /* the times of the certificates in use; without TLS all are 0 */
     const char *tls_kept;       /* why the present files of [tls] were refused; NULL: the agent uses
                            * them */
     int64_t refused_ns;         /* when a peer was last refused; 0: never */
@@ -106,20 +106,20 @@ struct peers_figures {
     uint64_t agents;    /* agents whose address is known */
     uint64_t connected; /* how many of these agents have a connection */
     uint64_t packets_sent;
-    uint64_t packets_dropped; /* not sent: no connection, or the queue was full */
+    uint64_t packets_dropped; /* packets not sent, because of no connection or a full queue */
     uint64_t packets_received;
     uint64_t waiting_bytes;
 };
 /* Why a packet or a connection was refused. */
 enum peers_refusal {
-    PEERS_REFUSED_PACKET = 0, /* another cell or version, or malformed */
+    PEERS_REFUSED_PACKET = 0, /* the packet is malformed, or of another cell or version */
     PEERS_REFUSED_GREETING,
     PEERS_REFUSED_TLS,
     PEERS_REFUSED_FULL, /* no room for another connection */
     PEERS_REFUSAL_COUNT,
 };
-/* Writes the figures of the other voters to voters (MESSAGE_VOTERS_MAX entries, by the voter's
- * index), and those of all other agents together to others. The entry of this agent stays empty. */
+/* Writes the other voters' figures to `voters` (MESSAGE_VOTERS_MAX entries, by the voter's index),
+ * and those of all other agents together to `others`. The entry of this agent stays empty. */
 void peers_figures(const struct agent *agent, struct peers_figures *voters,
                    struct peers_figures *others);
 /* Returns how often a sender was refused for this reason since the start; 0 if the agent does not

@@ -76,9 +76,8 @@ struct peers {
     struct addresses addresses;
     int64_t looked_ns;   /* when peers_directory_look() last looked for entries to forget */
     uint64_t host;       /* a hash of the sender's host while its packet is read; otherwise 0 */
-    uint32_t count;      /* the number of entries in use and of entries that are free again,
-                          * together */
-    uint32_t free_count; /* how many entries, of count, are free again */
+    uint32_t count;      /* how many entries are in use or free again */
+    uint32_t free_count; /* how many of these entries are free again */
     struct log_limit not_added_limit;
     struct peer_agent peers[TRANSPORT_PEERS_MAX];
     /* 1 + an index of `peers`, at the bucket of the name's hash; 0: none */
@@ -87,7 +86,7 @@ struct peers {
     uint16_t dirty[TRANSPORT_PEERS_MAX]; /* indices of peers with a buffer */
     unsigned char *kept[PEERS_BUFFERS_KEPT];
     uint32_t kept_count;
-    uint64_t files_sum; /* sum_of_files() when the files of [tls] were last read */
+    uint64_t files_sum; /* the result of sum_of_files() when the files of [tls] were last read */
     int64_t files_ns;   /* when the files were last looked at */
     bool files_kept;    /* the present files were refused; they may become valid later */
     char kept_text[TRANSPORT_ERROR_MAX]; /* why the present files were refused */
@@ -147,12 +146,13 @@ void peers_log_moved(struct peers *peers, const struct peer_agent *peer);
 
 /* Sends packets for the voter to its current address from now on. */
 void peers_voter_follow(struct peers *peers, struct peer_agent *peer);
-/* The agent is a voter at that address from now on. It may have been a voter at another address
- * before. link: if the agent was no voter, a link that it already has to that address, or
+/* Notes that the agent is a voter at that address from now on. It may have been a voter at another
+ * address before. link: if the agent was no voter, a link that it already has to that address, or
  * TRANSPORT_PEER_NONE. */
 void peers_voter_home(struct peers *peers, struct peer_agent *peer, const char *address,
                       uint32_t link);
-/* The agent is no voter any more. Sets peer->link and peer->address to those of its home. */
+/* Notes that the agent is no voter any more. Sets peer->link and peer->address to those of its
+ * home. */
 void peers_voter_leave(struct peers *peers, struct peer_agent *peer);
 /* Begins or ends the search for a voter that does not answer. Called in each upkeep. */
 void peers_voter_look(struct peers *peers, struct peer_agent *peer, int64_t now_ns);

@@ -70,7 +70,8 @@ void peers_voter_home(struct peers *peers, struct peer_agent *peer, const char *
         peer->home.link = TRANSPORT_PEER_NONE;
         forget(peers, &peer->second);
     } else if (!peer->voter) {
-        peer->home.link = peer->second.link; /* the record has the address at which it was sought */
+        peer->home.link = peer->second.link; /* the record has the address at which the agent was
+                                              * sought */
         peer->second.link = TRANSPORT_PEER_NONE;
     } else if (peer->second.link != TRANSPORT_PEER_NONE &&
                strcmp(peer->second.text, address) == 0) {
@@ -86,7 +87,7 @@ void peers_voter_home(struct peers *peers, struct peer_agent *peer, const char *
     }
     peer->voter = true;
     peer->home_ns = clock_boottime_ns();
-    peer->up_ns = peer->home_ns; /* it must answer renewals from now on */
+    peer->up_ns = peer->home_ns; /* the voter must answer renewals from now on */
     snprintf(peer->home.text, sizeof(peer->home.text), "%s", address);
     peers_voter_follow(peers, peer);
 }

@@ -34,7 +34,8 @@ static bool is_of_generation(const struct peers_answer *answer, uint32_t recover
            answer->number < message_voters_first(recoveries + 1);
 }
 
-/* Returns whether the voter uses another record of the same number. Then it is of another cell. */
+/* Returns whether the voter uses another record of the same number. If so, the voter is of another
+ * cell. */
 static bool is_of_other_cell(const struct peers_answer *answer, const struct message_voters *record)
 {
     return answer->number == record->number && answer->digest != 0 &&
@@ -154,7 +155,7 @@ static void write_chosen(const struct peers_asked *asked, const struct message_v
     }
 }
 
-/* A majority is alive, and this store cannot vote. */
+/* Refuses the recovery: a majority is alive, and this store cannot vote. */
 static int refuse_without_own(struct agent *agent, const struct message_voters *record,
                               const char *voters)
 {

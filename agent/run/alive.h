@@ -1,11 +1,11 @@
 /*
- * Whether a majority of the cell's voters is alive, which a recovery of the cell must not do
- * without (docs/PROTOCOL.md, "Recovery"): what --recover finds out from the voters that answer.
+ * Finds out for --recover, from the voters that answer, whether a majority of the cell's voters is
+ * alive. If so, the cell is not recovered (docs/PROTOCOL.md, "Recovery").
  *
  * A voter is alive if it says that it votes, or that it will vote as soon as others have answered,
  * under a record of the same generation. An agent whose store is refused, empty or starting over,
  * an observer, and an agent of another cell do not count. The voters are those of the newest record
- * that one of them knows.
+ * that any of them knows.
  */
 #ifndef AGENT_RUN_ALIVE_H
 #define AGENT_RUN_ALIVE_H
@@ -17,9 +17,9 @@
 
 /* This host's store and its voter. */
 struct alive_own {
-    const struct message_voters *record; /* that of the store */
+    const struct message_voters *record; /* the record of voters in the store */
     struct message_agent name;
-    bool backup;           /* no agent can vote with it */
+    bool backup;           /* the store is a backup, with which no agent can vote */
     const char *advertise; /* where this host's agent is reached, as its configuration says */
 };
 
@@ -28,10 +28,10 @@ enum alive_verdict {
     /* The voters that answered are a majority together with this store, so this host's agent only
      * has to be started. */
     ALIVE_WITH_OWN,
-    ALIVE_WITHOUT_OWN, /* they are a majority, and this store cannot vote */
-    ALIVE_RECOVERED,   /* one of them knows of a recovery that this store does not know */
-    /* Voters are connected that cannot answer, because they know this host's voter at another
-     * address; with them there may be a majority. */
+    ALIVE_WITHOUT_OWN, /* the voters that answered are a majority, and this store cannot vote */
+    ALIVE_RECOVERED,   /* a voter that answered knows of a recovery that this store lacks */
+    /* Some voters are connected but cannot answer, because they know this host's voter at another
+     * address. With these voters there may be a majority. */
     ALIVE_UNSURE,
 };
 

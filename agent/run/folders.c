@@ -216,7 +216,7 @@ static bool make_socket_folder(struct agent *agent)
      * kernel's lock on it for as long as it likes (it lists into a buffer whose pages never
      * arrive). Meanwhile no agent could remove or make its socket. */
     mode_t mode = config_admits_others(&agent->config, agent->own) ? 0711 : 0700;
-    if (access(folder, F_OK) == 0) { /* before mkdir(), for the reason in open_folder() */
+    if (access(folder, F_OK) == 0) { /* comes before mkdir() for the reason in open_folder() */
         return check_socket_folder(agent, folder);
     }
     if (mkdir(folder, mode) == 0) {

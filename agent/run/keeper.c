@@ -82,8 +82,8 @@ void keeper_suspect(struct agent *agent, int64_t now_ns)
 {
     struct keeper *keeper = agent->keeper;
     if (keeper != NULL) {
-        pthread_mutex_lock(&keeper->mutex); /* so that the signal cannot fall between the keeper's
-                                             * check and its wait */
+        pthread_mutex_lock(&keeper->mutex); /* locked so that the signal cannot fall between the
+                                             * keeper's check and its wait */
         atomic_store_explicit(&keeper->suspects_ns, now_ns + SUSPECT_MS * INT64_C(1000000),
                               memory_order_relaxed);
         pthread_cond_signal(&keeper->changed);

@@ -106,7 +106,7 @@ int record_see_votes(struct agent *agent, bool *voted)
                 store_change_of_voters(agent->store, &change, &accepted);
     accepted = accepted && change.number > agent->record.number;
     *voted = *voted || accepted;
-    /* a record with a later record after it is complete */
+    /* a record is complete once a later record follows it */
     const struct message_voters *record = &agent->record;
     bool just = record->act == MESSAGE_MEMBER_REMOVE &&
                 memcmp(&record->changed, &agent->host_config.agent, sizeof(record->changed)) == 0;

@@ -14,22 +14,24 @@
 #include "agent.h"
 
 /* Sets agent->record to the record with which the agent starts. That is the record in the store. If
- * the store has none, the cell never changed its voters. Then this makes the record of number 1,
- * with the voters that the store knows, or with those of the configuration. Fills in the voters of
- * agent->host_config. Returns AGENT_EXIT_OK, or an exit code with one line in agent->error. */
+ * the store has none, the cell never changed its voters. In that case this call makes the record of
+ * number 1, with the voters that the store knows, or with those of the configuration. Fills in the
+ * voters of agent->host_config. Returns AGENT_EXIT_OK, or an exit code with one line in
+ * agent->error. */
 int record_begin(struct agent *agent) __attribute__((warn_unused_result));
 
 /* Sets *voted to whether the store has voted, so that the agent needs a quorum core. If this voter
- * was removed and its removal is complete, this empties its store, and the agent continues as an
- * observer that may become a voter again. A store that has accepted something in the register of
- * the next record is not emptied, because that record may have been chosen. Returns as
- * record_begin(). */
+ * was removed and its removal is complete, this call empties its store, and the agent continues as
+ * an observer that may become a voter again. A store that has accepted something in the register of
+ * the next record is not emptied, because that record may have been chosen. Returns AGENT_EXIT_OK
+ * or an exit code, like record_begin(). */
 int record_see_votes(struct agent *agent, bool *voted) __attribute__((warn_unused_result));
 
 /* Compares the cell's rules, as configured, with those that the store has had since the agent first
  * ran. Rules that differ are refused, except in a cell of one voter, where the configured rules
  * replace the stored ones. The voters are not compared: the agent uses those of the record, and
- * record_tell() reports if the configuration has others. Returns as record_begin(). */
+ * record_tell() reports if the configuration has others. Returns AGENT_EXIT_OK or an exit code,
+ * like record_begin(). */
 int record_check_rules(struct agent *agent, const struct message_rules *rules)
     __attribute__((warn_unused_result));
 
@@ -37,8 +39,8 @@ int record_check_rules(struct agent *agent, const struct message_rules *rules)
  * change. */
 void record_tell(const struct agent *agent);
 
-/* Returns whether [voters] of the configuration differs from the record. If so, writes how it
- * should read to text, its lines separated by "; ". */
+/* Returns whether [voters] of the configuration differs from the record. If so, writes to `text`
+ * how it should read, its lines separated by "; ". */
 bool record_differs(const struct agent *agent, char *text, size_t size);
 
 /* Returns whether the record was only made from the configuration of an observer. */

@@ -325,7 +325,8 @@ static bool copy_all(struct agent *agent, const char *made, char *error)
 {
     enum store_backup_result result = STORE_BACKUP_MORE;
     struct store_backup *backup = store_backup_open(agent->store, made, error);
-    while (backup != NULL && result == STORE_BACKUP_MORE) { /* each step copies pages */
+    while (backup != NULL && result == STORE_BACKUP_MORE) { /* each step copies pages, so the loop
+                                                             * ends */
         result = store_backup_step(backup, error);
     }
     store_backup_close(backup);

@@ -22,7 +22,7 @@ int agent_undo_start_over(struct agent *agent, char *kept) __attribute__((warn_u
  * from the terminal. */
 int agent_recover(struct agent *agent, const char *cell) __attribute__((warn_unused_result));
 
-/* Writes a backup of the store to the path. Replaces a file there only if `force`. */
+/* Writes a backup of the store to the path. Replaces a file there only if `force` is true. */
 int agent_back_up(struct agent *agent, const char *path, bool force, struct store_copied *copied)
     __attribute__((warn_unused_result));
 

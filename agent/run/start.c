@@ -638,7 +638,7 @@ static int make_cores_anew(struct agent *agent)
 
 /* Tries to continue the previous session. Each call of regions_adopt() that returns REGIONS_AGAIN
  * has found one more region that cannot be adopted. Sets *adopted if the session goes on, and
- * writes the reason to why if it does not. */
+ * writes the reason to `why` if it does not. */
 static int adopt_session(struct agent *agent, bool *adopted, char *why)
 {
     enum regions_result result = REGIONS_AGAIN;

@@ -11,7 +11,7 @@
 #include "agent.h"
 #include "io/store.h"
 
-enum { AGENT_KEPT_MAX = 4096 }; /* requests that the host core notes for the next agent */
+enum { AGENT_KEPT_MAX = 4096 }; /* how many requests the host core notes for the next agent */
 
 /* Raises the limit of descriptors as far as the process may. Called before the filter of system
  * calls is on, because the filter forbids raising it. */

@@ -16,8 +16,9 @@
 #include "queues_private.h"
 
 /* A RECALL carries the number of its probe as a request_id with these low bits. A host's own
- * requests never have them (message.h). So even a coordinator that knows no probes, and takes the
- * owner's answer for a request, cannot answer one of the owner's own requests by mistake. */
+ * requests never have them (message.h). A coordinator that knows no probes takes the owner's answer
+ * for a request. Its reply to that supposed request has this request_id, so it cannot answer one of
+ * the owner's own requests by mistake. */
 enum { PROBE_SHIFT = 16, PROBE_MARK = 0xffff };
 
 /* ---- Times ---- */
@@ -242,8 +243,8 @@ void wait_for_turn(struct quorum *quorum, struct operation *operation, const str
     }
 }
 
-/* Returns the entry of that name if the next recalls for its upgrades are due, else NULL. A process
- * that waits makes its host ask far more often than recalls are due. */
+/* Returns the name's entry in the table `vain` if the next recalls for its upgrades are due, else
+ * NULL. A process that waits makes its host ask far more often than recalls are due. */
 static struct vain *vain_due(struct quorum *quorum, uint32_t name)
 {
     struct message_name text;

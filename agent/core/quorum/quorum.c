@@ -234,7 +234,7 @@ bool reaction_may_renew(struct quorum *quorum, uint32_t agent, const struct mess
         return false;
     }
     if (!members_votes(quorum)) {
-        /* shows the operators of that host why this voter does not acknowledge */
+        /* with this answer the agent can show its operators why its renewal is not acknowledged */
         members_answer(quorum, agent, NULL);
         return false;
     }
@@ -601,7 +601,8 @@ static void receive(struct quorum *quorum, const struct message *message)
     case MESSAGE_BREAK:
         queues_request(quorum, message);
         break;
-    /* Messages for the host core are ignored here. Only a mistake of the driver could bring one. */
+    /* Messages for the host core are ignored here. Only a mistake of the driver could bring such a
+     * message here. */
     default:
         break;
     }

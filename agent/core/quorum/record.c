@@ -22,7 +22,7 @@ struct records {
     struct share_record *shares; /* indexed from 1 */
     uint32_t share_top, share_free, share_used;
     uint32_t share_stored; /* how many of the used shares belong to registers */
-    uint32_t *granted;     /* by agent: see records_granted_epoch() */
+    uint32_t *granted;     /* one entry for each agent: see records_granted_epoch() */
 };
 
 struct records *records_lay_out(struct arena *arena, const struct quorum_limits *limits)

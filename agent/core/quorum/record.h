@@ -17,8 +17,9 @@
 #include "agents.h"
 #include "step.h"
 
-/* A message_value and the order it was accepted with, packed. A range has at most
- * MESSAGE_TOKEN_RANGE tokens, so 32 bits hold the distance from its first token to its last one. */
+/* A message_value and the (ballot, sequence) under which it was accepted, packed. A range has at
+ * most MESSAGE_TOKEN_RANGE tokens, so 32 bits hold the distance from its first token to its last
+ * one. */
 struct record {
     uint64_t token_first;
     union {

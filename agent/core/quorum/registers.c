@@ -11,8 +11,8 @@
 struct register_link {
     uint32_t name;           /* NAMES_NONE: the entry is free */
     uint32_t next, previous; /* in the partition's list; next also serves the free list */
-    uint32_t listing;        /* the number of the last listing of another voter that had the
-                              * register */
+    uint32_t listing;        /* the number of the last listing, read from another voter, in which
+                              * the register was */
 };
 
 struct register_partition {

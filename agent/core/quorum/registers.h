@@ -91,9 +91,10 @@ uint32_t registers_resume(const struct quorum *quorum, uint32_t partition, uint3
 const struct record *registers_at(const struct quorum *quorum, uint32_t index);
 /* The name of that register. */
 uint32_t registers_name(const struct quorum *quorum, uint32_t index);
-/* The number of the last listing of another voter that had the register; 0 if none had. */
+/* Returns the number of the last listing, read from another voter, in which the register was; 0: it
+ * was in none. */
 uint32_t registers_listing(const struct quorum *quorum, uint32_t index);
-/* Notes that the listing has that name. Does nothing if the name has no register here. */
+/* Notes that the listing contains that name. Does nothing if the name has no register here. */
 void registers_set_listing(struct quorum *quorum, const struct message_name *name,
                            uint32_t listing);
 

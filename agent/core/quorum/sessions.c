@@ -195,7 +195,7 @@ void sessions_renew(struct quorum *quorum, const struct message *message)
     }
     if (renew->epoch == 0 && highest_epoch(quorum, index) == 0 &&
         step_now_ns(quorum) <= quorum->sessions->guarded_until_ns) {
-        return; /* the voters of the previous number may know an epoch of this agent */
+        return; /* the voters of the previous record may know an epoch of this agent */
     }
     bool ended = renew->epoch <= agent->marked;
     bool extended = false;
@@ -209,9 +209,9 @@ void sessions_renew(struct quorum *quorum, const struct message *message)
             return;
         }
         if (twin) {
-            /* The other agent is gone. This one begins the next epoch when the session has ended.
-             * The session does not end while another voter extends it for this agent; then this
-             * agent gives it up (give_up_barren() in session/renewal.c). */
+            /* The other agent is gone. This agent begins the next epoch when the session has ended.
+             * The session does not end while another voter extends it for this agent. In that case
+             * this agent gives the session up (give_up_barren() in session/renewal.c). */
             sessions_want_end(quorum, index, agent->epoch, false);
         }
         extended = fresh && !twin && renew->epoch == agent->epoch;

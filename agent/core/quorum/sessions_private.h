@@ -34,7 +34,7 @@ struct sessions {
     int64_t guarded_until_ns; /* see sessions_guard() */
     uint64_t incarnation;
     int64_t stamp_ns;  /* the latest stamp sent; a renewal echoes it */
-    uint32_t endings;  /* how many agents' phase is not NOTHING */
+    uint32_t endings;  /* the number of agents whose phase is not NOTHING */
     int64_t ending_ns; /* when sessions_tick() has something to do */
 };
 

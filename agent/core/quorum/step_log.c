@@ -15,8 +15,8 @@ struct action_log *step_log(struct quorum *quorum, const char *event,
     return log;
 }
 
-/* Returns the length of the text. memchr stops at the end of the array. The compiler would turn a
- * loop over the characters into a call of strlen. */
+/* Returns the length of the text. memchr stops at the end of the array. A loop over the characters
+ * would not do: the compiler would turn it into a call of strlen. */
 static size_t used_of(const struct action_log *log)
 {
     const char *end = memchr(log->text, 0, sizeof(log->text));

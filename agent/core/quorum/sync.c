@@ -39,8 +39,8 @@ enum {
     COMPARE_AGAIN_MS = 200, /* the pause after a comparison that found a difference */
     GATHER_AFTER = 3,       /* after so many differences in a row, this voter reads the other
                              * voter's registers */
-    IN_VAIN_MS = 2000,      /* a partition is prepared again if no voter that must be read answers
-                             * for so long */
+    IN_VAIN_MS = 2000,      /* a partition is prepared again if, for this time, no voter that must
+                             * be read answers */
 };
 
 _Static_assert(MESSAGE_SYNC_BATCH + 1 < 64, "the answers to a SYNC are bits of one word");
@@ -58,7 +58,7 @@ static bool has_ticks(const struct quorum *quorum)
 
 void sync_start(struct quorum *quorum)
 {
-    /* Random, so that the ids differ from those of the last process. */
+    /* The first id is random, so that the ids differ from those of the last process. */
     quorum->sync->exchange_id = step_random(quorum) ^ step_random(quorum) >> 17;
     quorum->sync->catch_ns = NEVER;
     if (has_ticks(quorum)) {
@@ -269,8 +269,9 @@ static bool marks_are_read(const struct quorum *quorum, uint32_t voter)
     return false;
 }
 
-/* Returns whether a listing of the partition is being read. Only one may be: a register keeps the
- * number of one listing only, and adopting a checkpoint deletes registers with any other number. */
+/* Returns whether a listing of the partition is being read. At most one may be read at a time: a
+ * register keeps the number of one listing only, and adopting a checkpoint deletes registers with
+ * any other number. */
 static bool is_exchanged(const struct quorum *quorum, uint32_t partition)
 {
     for (uint32_t i = 0; i < EXCHANGES_MAX; i++) {

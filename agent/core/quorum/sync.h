@@ -53,11 +53,11 @@ void sync_at_once(struct quorum *quorum);
  * being read, or the step has no room. */
 bool sync_read(struct quorum *quorum, uint32_t voter, enum message_sync_what what,
                uint32_t partition);
-/* Begins to read the marks of that voter (this one included). reaction_mark_seen() reports each
- * mark, and reaction_marks_read() reports the end. No mark is copied. */
+/* Begins to read the marks of that voter, which may be this voter itself. reaction_mark_seen()
+ * reports each mark, and reaction_marks_read() reports the end. No mark is copied. */
 void sync_read_marks(struct quorum *quorum, uint32_t voter);
 /* While the record of voters is not complete: returns whether this voter has prepared the partition
- * under that record, and knows that a majority of the record's voters has everything that it
+ * under that record, and knows that a majority of the record's voters has everything this voter
  * read. */
 bool sync_is_settled(const struct quorum *quorum, uint32_t partition);
 int64_t sync_tick(struct quorum *quorum);

@@ -28,12 +28,13 @@ enum {
     CHECK_MS = 250,    /* the time between two searches for a partition that needs a checkpoint */
     AGAIN_MS = 1000,   /* the least time between two checkpoints of a partition */
     GIVE_UP_MS = 2000, /* the age at which a checkpoint without a majority is given up */
-    IDLE_MIN = 64,     /* a partition gets a checkpoint if it has more idle registers than this, */
-    IDLE_PART = 4,     /* and more than one in IDLE_PART of its registers is idle */
-    /* a partition with an idle register also gets a checkpoint if it has not changed for this
+    IDLE_MIN = 64,     /* a partition gets a checkpoint only with more idle registers than this */
+    IDLE_PART = 4,     /* a partition gets a checkpoint only if more than one in this many registers
+                        * is idle */
+    /* a partition with any idle register gets a checkpoint, too, if it has not changed for this
      * time */
     REST_MS = CHECKPOINT_REST_MS,
-    ROOM = 64, /* actions that a step leaves for other modules */
+    ROOM = 64, /* the room for actions that a step leaves to other modules */
 };
 
 static bool is_above(const struct record *record, struct message_order order)

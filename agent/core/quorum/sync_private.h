@@ -5,7 +5,7 @@
 #include "sync.h"
 
 enum {
-    /* how many listings this voter reads at a time; if it starts over, how many of each voter */
+    /* how many listings this voter reads at a time; if it starts over, how many from each voter */
     EXCHANGES_AT_ONCE = 8,
     EXCHANGES_MAX = EXCHANGES_AT_ONCE * (MESSAGE_VOTERS_MAX - 1),
 };
@@ -65,8 +65,8 @@ struct checkpoints {
 /* The progress of a partition that this voter coordinates under a record that is not complete. */
 struct settling {
     uint64_t ballot; /* the other members are about this ballot */
-    uint8_t alike;   /* the voters that had the same registers on their disks, by bit */
-    uint8_t unlike;  /* how often in a row a compared voter had other registers */
+    uint8_t alike;   /* the voters whose disks had the same registers as this voter, by bit */
+    uint8_t unlike;  /* how many comparisons in a row found other registers */
     int64_t next_ns; /* when to compare again */
 };
 

@@ -184,8 +184,8 @@ void voters_start(struct quorum *quorum)
     quorum->voters->next_ns = NEVER;
     voters_detector_start(quorum);
     quorum->voters->number = (step_random(quorum) >> 8) +
-                             /* random and never 0, so that the numbers differ from the last
-                              * process's */
+                             /* random and never 0, so that the numbers differ from those of the
+                              * last process */
                              1;
     for (uint32_t i = 0; i < HEARTBEATS_KEPT; i++) {
         quorum->voters->sent_ns[i] = INT64_MIN;

@@ -166,9 +166,8 @@ int64_t voters_timeout_ns(const struct quorum *quorum)
 
 int64_t voters_trip_ns(const struct quorum *quorum, uint32_t voter)
 {
-    /* A measurement is about a way there and back plus one pause between heartbeats, or two pauses
-     * if a heartbeat was lost. The result is half of what is left of a measurement without two
-     * pauses. */
+    /* A measurement is about one round trip plus one pause between heartbeats, or two pauses if a
+     * heartbeat was lost. So two pauses are subtracted, and the result is half of the rest. */
     return usual_ns(&quorum->voters->others[voter].lag) / 2 - QUORUM_HEARTBEAT_MS * MS_NS;
 }
 

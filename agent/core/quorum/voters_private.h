@@ -17,7 +17,7 @@ enum { HEARTBEATS_KEPT = 1024 }; /* sent_ns has the times of this many of the ne
 struct lag {
     int64_t worst_ns[2];
     int64_t second_ns[2];
-    /* when the last delay ended that was not taken for a part of an earlier delay */
+    /* when the last delay ended; a delay taken for a part of an earlier one does not count */
     int64_t counted_ns;
 };
 
@@ -39,9 +39,10 @@ struct other_voter {
     int64_t passed_ns; /* when a queued request was last passed on to the other voter; INT64_MIN:
                         * never */
     struct message_partitions owned;
-    uint32_t leaves; /* the voter that it is about to remove, as its index plus one; 0: none */
-    bool broken;     /* its link is broken */
-    bool joined;     /* a change of the voters added it, and it has not coordinated yet */
+    uint32_t leaves; /* the voter that the other voter is about to remove, as an index plus one; 0:
+                      * none */
+    bool broken;     /* the link to the other voter is broken */
+    bool joined;     /* the other voter was added by a change, and has not coordinated yet */
     bool votes;
     bool majority;
     bool had_majority; /* a heartbeat of the other voter's process has reported a majority */

@@ -69,7 +69,7 @@ void pace_add(struct pace *pace, uint64_t incarnation, const struct pace_reading
     }
     recent_add(&pace->round_trip, reading->received_ns, reading->received_ns - reading->sent_ns);
     if (incarnation != pace->incarnation || pace->base_count == 0) {
-        /* The first reading of another process. Its host may have been booted since the last
+        /* This is the first reading of that process. Its host may have been booted since the last
          * reading. */
         pace->incarnation = incarnation;
         pace->rate.measured = false;

@@ -120,8 +120,8 @@ static void lose(struct renewal *renewal, int64_t now_ns)
     }
 }
 
-/* Moves the deadline as far as the renewals that a majority has extended allow. Notes whether a
- * majority has marked the session. */
+/* Moves the deadline to one lease after the latest time T for which a majority has extended a
+ * renewal that was sent at T or later. Notes whether a majority has marked the session. */
 static void count_votes(struct renewal *renewal, int64_t now_ns)
 {
     uint32_t voters = renewal->config.voter_count;

@@ -49,7 +49,8 @@ struct renewal {
     int64_t counts_from_ns; /* renewals that were sent before this time extend nothing */
     int64_t next_round_ns;
     int64_t deadline_ns; /* 0: the lease was never safe */
-    /* since when a majority of the voters answers and there has been no lease; 0: it is not so */
+    /* since when a majority of the voters answers although there is no lease; 0: that is not the
+     * case */
     int64_t barren_since_ns;
     uint64_t last_id;
     struct renewal_sent sent[RENEWAL_REMEMBERED];

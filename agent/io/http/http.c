@@ -24,7 +24,7 @@ enum {
     BACKLOG = 64,
     ACCEPTS_PER_TURN = 8,
     PAUSE_MS = 100,  /* how long accepting pauses when the system has no descriptors or memory */
-    HEAD_MAX = 1024, /* bytes of the header lines of an answer */
+    HEAD_MAX = 1024, /* room for the header lines of an answer, in bytes */
     LINGER_READS_MAX = 16,
 };
 

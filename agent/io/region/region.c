@@ -470,7 +470,7 @@ bool region_file_adopt(struct region_file *file, int folder, const struct hfi_re
     if (!check_object(file, size, error) || !map(file, size, error)) {
         goto failed;
     }
-    fill_holes(file); /* before a page is touched */
+    fill_holes(file); /* the holes are filled before a page is touched */
     const char *wrong = hfi_region_attach(file->memory, size, &file->region);
     const char *other = wrong == NULL ? identity_difference(file->region.header, identity) : NULL;
     if (wrong != NULL || other != NULL || file->region.slot_count != sizes->slot_count ||
@@ -499,7 +499,7 @@ enum region_fault region_file_fault(const struct region_file *file)
         return REGION_CUT;
     }
     if (is_swollen(&status, file->region.size)) {
-        return REGION_SWOLLEN; /* found without touching a page of the region */
+        return REGION_SWOLLEN; /* this fault is found without touching a page of the region */
     }
     if (rubbish) {
         return REGION_ROOMLESS;
@@ -533,7 +533,7 @@ static uint32_t layout_of(int fd)
 {
     struct {
         uint64_t magic;
-        uint32_t version; /* at this offset in the header of every layout */
+        uint32_t version; /* every layout has its number at this offset of the header */
     } seen = {.magic = 0};
     struct stat status;
     bool read_whole = fd >= 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&

@@ -118,7 +118,7 @@ static bool is_known(int fd)
 {
     struct {
         uint64_t magic;
-        uint32_t version; /* at this offset in the header of every layout */
+        uint32_t version; /* every layout has its number at this offset of the header */
     } seen = {.magic = 0};
     return pread(fd, &seen, sizeof(seen), 0) == (ssize_t)sizeof(seen) &&
            seen.magic == HFI_REGION_MAGIC && seen.version == HFI_REGION_VERSION;
@@ -177,7 +177,7 @@ static void remove_folder(const struct remover_order *order)
     int fd = open(object, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd >= 0) {
         leave_object(order, fd);
-        close(fd); /* so that the memory is free when the folder is gone */
+        close(fd); /* closed here, so that the memory is free when the folder is gone */
     }
     /* A previous agent's child may keep the folder's lock while it waits for the object's lock. So
      * rmdir(), which needs the lock of the agent's folder as well, comes only after unlink(). */
@@ -536,7 +536,7 @@ int remover_open_folder(struct remover *remover, const char *path, int lock, int
 {
     int ends[2];
     int fds[BESIDE_FDS];
-    int error = ETIMEDOUT; /* stays if nothing arrives in time, or a signal ends poll() */
+    int error = ETIMEDOUT; /* the result if nothing arrives in time, or a signal ends poll() */
     int64_t end_ns = clock_boottime_ns() + timeout_ms * INT64_C(1000000);
     if (!lock_in_time(lock, end_ns) ||
         socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {

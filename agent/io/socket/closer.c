@@ -17,7 +17,7 @@
 
 enum {
     JOBS_MAX = 65536,      /* a process usually has fewer descriptors */
-    HAND_OVER_TRIES = 500, /* tries of one or two milliseconds each */
+    HAND_OVER_TRIES = 500, /* how many tries, of one or two milliseconds each */
     SPARE_FDS = 16,        /* the standard streams, BESIDE_FD and a few more */
 };
 

@@ -149,7 +149,7 @@ static void *run(void *arg)
                 report(events[i].data.u64);
             }
         }
-        if (rung) { /* after the reports, because epoll_ctl() may block */
+        if (rung) { /* done after the reports, because epoll_ctl() may block */
             obey();
         }
         try_again();

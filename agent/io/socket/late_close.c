@@ -11,7 +11,7 @@
 
 enum {
     WAITING_MAX = 1 << 16, /* more descriptors of this kind than an agent has */
-    PER_USER_MAX = 64,     /* more closes of one user wait only if the user makes them slow: the
+    PER_USER_MAX = 64,     /* more than these wait only for a user that makes closes slow: the
                             * thread does this many honest closes in less than a ms */
 };
 

@@ -28,17 +28,17 @@ struct connection {
     struct socket_server *server;
     struct connection *next; /* the next in the list of all open connections, newest first */
     struct connection *previous;
-    struct socket_share *share; /* its user's share of the loop's turns */
+    struct socket_share *share; /* the share of the connection's user in the loop's turns */
     struct packet *first;       /* packets that wait to be sent */
     struct packet *last;
     size_t waiting_size;
     uint32_t waiting_count;
     uint32_t number;
-    uint32_t round; /* the round in which it was last served */
+    uint32_t round; /* the round in which the connection was last served */
     int fd;
     int unsent;          /* why connection_send() failed last, as an errno; EAGAIN: the peer does
                           * not read */
-    int64_t greet_by_ns; /* when its time for HELLO is over; 0: it has sent its HELLO */
+    int64_t greet_by_ns; /* when the time limit for HELLO ends; 0: HELLO was sent */
     struct connection *silent_older; /* the next older connection in the list of those that have
                                       * sent no HELLO */
     struct connection *silent_newer;
@@ -47,13 +47,13 @@ struct connection {
     bool closed;
     int64_t held_ns;   /* nothing is received from the connection before this time; 0:
                         * connection_hold() has set no time */
-    bool parked;       /* it is not watched until its user's debt and held_ns are over */
-    bool costly;       /* nothing is received or sent on it any more, and the loop does not close
-                        * it */
-    bool aside;        /* it is closed and costly, and waits for its peer to go */
-    bool aside_silent; /* it is aside and had sent no HELLO, so `greeting` of its user's share still
-                        * counts it */
-    bool behind;       /* it is closed, but descriptors that were sent on it are unread */
+    bool parked;       /* not watched by the loop until the user's debt and held_ns are over */
+    bool costly;       /* nothing is received or sent on the connection any more, and the loop does
+                        * not close it */
+    bool aside;        /* the connection is closed and costly, and stays until its peer has gone */
+    bool aside_silent; /* `aside` is set, and no HELLO was sent, so `greeting` of the user's share
+                        * still counts the connection */
+    bool behind;       /* the connection is closed, but descriptors sent on it are unread */
     uint32_t unread;   /* descriptors sent since the peer was last known to have received all
                         * descriptors */
     uint32_t strikes;  /* costly calls since the last cheap call */

@@ -4,8 +4,7 @@
 #define MS INT64_C(1000000)
 #define US INT64_C(1000)
 #define LOG_PAUSES_MIN                                                                             \
-    100 /* so many pauses last a second at least; fewer are not worth a log
-                            * line */
+    100 /* this many pauses take a second in all, at least; fewer are not worth a log line */
 #define LOG_NS (60 * INT64_C(1000000000))
 
 void rings_init(struct rings *rings)

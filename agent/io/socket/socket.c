@@ -72,8 +72,7 @@ enum { DRAIN_MAX = 64, QUEUED_PACKETS_MAX = 1024 };
 
 struct received {
     ssize_t size; /* negative: the call failed, with errno */
-    bool there;   /* a packet was read; if it is false and size is 0, the peer closed the
-                   * connection */
+    bool there;   /* a packet was read; false, and size is 0: the peer closed the connection */
     bool rights;  /* the packet has descriptors, and was not received */
     pid_t sender;
 };
@@ -385,7 +384,7 @@ const char *connection_unsent(const struct connection *connection)
 
 static void on_writable(struct connection *connection)
 {
-    while (connection->first != NULL) { /* the queue is bounded */
+    while (connection->first != NULL) { /* the queue is bounded, so the loop ends */
         struct packet *packet = connection->first;
         int64_t now_ns = clock_boottime_ns();
         if (socket_share_owes(connection->share, now_ns) != 0) {
@@ -601,7 +600,7 @@ static int make_listener(const struct socket_config *config, char *error)
     int why = errno;
     umask(mask);
     if (bound) {
-        (void)!refuse_descriptors(fd); /* before any process can connect */
+        (void)!refuse_descriptors(fd); /* done before any process can connect */
     }
     if (!bound || listen(fd, SOMAXCONN) != 0) {
         snprintf(error, SOCKET_ERROR_MAX, "%s: cannot listen: %s", config->path,

@@ -94,7 +94,7 @@ static bool insert(uint32_t at, const struct range *range)
 static void add(const struct subids_reading *reading, struct range range)
 {
     uint32_t last = range.last;
-    for (uint32_t at = find(range.first);; at++) { /* up to the first stored range behind the new
+    for (uint32_t at = find(range.first);; at++) { /* ends at the first stored range behind the new
                                                     * one */
         bool more = at < own.count && own.ranges[at].first <= last;
         uint32_t next = more ? own.ranges[at].first : last + 1;
@@ -183,7 +183,7 @@ static bool find_owner(const struct subids_reading *reading, char *name, uid_t *
         *out = (uid_t)number;
         return true;
     }
-    const struct passwd *user = getpwnam(name); /* a user of a directory service */
+    const struct passwd *user = getpwnam(name); /* finds a user of a directory service */
     if (user == NULL) {
         return false;
     }

@@ -249,7 +249,7 @@ bool store_backup_check(const char *path, const struct store_identity *identity,
 
 bool store_backup_place(const char *made, const char *path, bool replace, char *error)
 {
-    /* link() and not rename() keeps a file that somebody made meanwhile */
+    /* unlike rename(), link() does not replace a file that somebody made meanwhile */
     if (replace ? rename(made, path) != 0 : link(made, path) != 0 || unlink(made) != 0) {
         return say(error, path, "cannot be made", strerror(errno));
     }

@@ -40,7 +40,7 @@ struct committer {
     int64_t took_ns;    /* how long the last batch took */
     int64_t writing_ns; /* when the thread with the loop began to write; 0: it does not write */
     uint64_t writes;    /* batches that the thread with the loop has written */
-    uint64_t seen;      /* `writes` when the thread without the loop last looked */
+    uint64_t seen;      /* the value of `writes` when the thread without the loop last looked */
     bool replaced;      /* the writing thread has lost the loop */
     bool resting;       /* the thread without the loop waits for work */
     bool watching;      /* the resting thread wakes by itself, to see whether the loop stands
@@ -305,8 +305,8 @@ void committer_begin(struct committer *committer, const void *batch)
     committer->begun = true;
     committer->done = false;
     pthread_mutex_unlock(&committer->mutex);
-    pthread_cond_broadcast(&committer->changed); /* after the unlock, so that the woken thread finds
-                                                  * the mutex free */
+    pthread_cond_broadcast(&committer->changed); /* called after the unlock, so that the woken
+                                                  * thread finds the mutex free */
 }
 
 enum committer_wrote committer_write(struct committer *committer, const void *batch)

@@ -18,7 +18,8 @@ enum {
                               * time */
     AHEAD = 64 * 1024,       /* the file is longer than its content by at least this */
     STEP = 64 * 1024,
-    STEPS = 4, /* steps to grow by at once; the four are larger than BUFFER_SIZE + AHEAD */
+    STEPS = 4, /* how many steps the file grows by at once; together they exceed BUFFER_SIZE + AHEAD
+                * */
 };
 
 struct log_file {

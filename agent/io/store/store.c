@@ -462,8 +462,8 @@ static void written_by(struct store *store, char *text, size_t size)
     sqlite3_stmt *statement = NULL;
     const char *found = meta_text(store, "written_by", &statement);
     store->damaged =
-        false; /* not a sign of damage: the store may be of an unknown format, or have no such
-                * record */
+        false; /* a missing text is no sign of damage: the store may be of an unknown format, or
+                * never had one */
     snprintf(text, size, "%.64s", found != NULL ? found : "");
     sqlite3_finalize(statement);
 }

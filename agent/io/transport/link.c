@@ -78,7 +78,7 @@ static void release(struct transport_bytes *bytes)
 
 static void append(struct transport_bytes *bytes, const void *data, size_t size)
 {
-    if (size > 0) { /* otherwise data may be NULL */
+    if (size > 0) { /* if size is 0, data may be NULL */
         memcpy(bytes->data + bytes->size, data, size);
         bytes->size += size;
     }

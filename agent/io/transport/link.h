@@ -28,7 +28,7 @@
 #include "op.h"
 
 enum {
-    TRANSPORT_LINK_QUEUE_MAX = 4 * 1024 * 1024, /* bytes that may wait behind a send */
+    TRANSPORT_LINK_QUEUE_MAX = 4 * 1024 * 1024, /* how many bytes may wait behind a send */
 };
 
 struct transport_bytes {
@@ -57,7 +57,7 @@ struct transport_links {
 
 struct transport_link {
     struct transport_links *links;
-    void *owner; /* for the caller, like index and next */
+    void *owner; /* for the caller, as are `index` and `next` */
     uint32_t index;
     uint32_t round;      /* for the caller: the round in which the link last had its turn */
     int64_t greet_by_ns; /* until when the other end must greet; 0: it has greeted */
@@ -72,13 +72,13 @@ struct transport_link {
     bool dialled; /* this agent dialled */
     bool secure;
     int fd;             /* the link's descriptor in the epoll set; -1: none, NNG wakes the loop */
-    int error;          /* why it is broken: NNG's error number */
-    const char *reason; /* why it is broken, as a text; NULL: the other end closed it, or `error`
-                         * has the reason */
+    int error;          /* why the link is broken: NNG's error number */
+    const char *reason; /* why the link is broken, as a text; NULL: the other end closed it, or
+                         * `error` has the reason */
     uint32_t newest;    /* the newest version that this end may offer */
     uint32_t version;   /* the version in the received greeting; once UP, the version in use */
-    bool older;         /* broken because one end knows only TRANSPORT_VERSION_FIRST */
-    bool foreign;       /* broken because the ends share no version */
+    bool older;         /* the link broke because one end knows only TRANSPORT_VERSION_FIRST */
+    bool foreign;       /* the link broke because the ends share no version */
     struct transport_op receive;
     struct transport_op send;
     struct transport_bytes in;

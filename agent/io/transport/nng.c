@@ -145,8 +145,8 @@ static void park(void *arg)
                    0) {
         }
         if (parking.entered == mine) {
-            parking.ended = true; /* no further call of park(): NNG might make it on this very
-                                   * thread */
+            parking.ended = true; /* no further call of park() is begun: NNG might make it on this
+                                   * very thread */
         }
         while (parking.entered > mine && !parking.released) {
             pthread_cond_wait(&parking.changed, &parking.mutex);

@@ -39,7 +39,7 @@ struct transport_op {
     /* The mutex of ops protects these fields. */
     struct transport_op *next;
     bool queued;
-    bool running;      /* begun, and its callback has not run yet */
+    bool running;      /* the operation was begun, and its callback has not run yet */
     size_t quiet_size; /* the end is not queued if this many bytes were sent without an error; 0: it
                         * is always queued */
 };

@@ -32,12 +32,14 @@ struct transport_peer {
     struct transport_link *link; /* NULL: there is no link */
     bool up;                     /* the peer has greeted, and the handler was notified */
     uint32_t ups;
-    int64_t quiet_until_ns; /* until this time its refusal is not logged again */
+    int64_t quiet_until_ns; /* until this time no refusal of the peer, or by the peer, is logged
+                             * again */
     char address[TRANSPORT_ADDRESS_SIZE];
-    char name[TRANSPORT_NAME_SIZE]; /* the name that its certificate must have; "": any */
-    char why[64];                   /* why it is not connected, as a text for people; "": it is
-                                     * connected */
-    bool gone;                      /* it is forgotten, and is freed at the end of the dispatch */
+    char name[TRANSPORT_NAME_SIZE]; /* the name that the peer's certificate must have; "": any */
+    char why[64];                   /* why the peer is not connected, as a text for people; "": it
+                                     * is connected */
+    bool gone;                      /* the peer is forgotten, and is freed at the end of the
+                                     * dispatch */
     struct transport_peer *next;    /* the next in peer_graves */
 };
 
@@ -68,8 +70,8 @@ struct transport {
     struct transport_peer *self; /* this agent's own inbox as a peer, to check the listener */
     int64_t check_ns;            /* the pause between two checks */
     int64_t check_at_ns;
-    uint32_t checked_ups;     /* self->ups when the last check began */
-    uint32_t checked_accepts; /* `accepts` when the last check began */
+    uint32_t checked_ups;     /* the value of self->ups when the last check began */
+    uint32_t checked_accepts; /* the value of `accepts` when the last check began */
     int64_t checked_ns;       /* when the last check began */
     bool checking;
     bool deaf; /* it was reported that the listener does not accept */

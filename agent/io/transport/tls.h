@@ -37,8 +37,8 @@ void transport_credentials_free(struct transport_credentials *credentials);
 
 /* Returns the listener's configuration. It belongs to the credentials. */
 nng_tls_config *transport_credentials_server(const struct transport_credentials *credentials);
-/* Returns a new configuration to dial agent `name` (NULL: any), which the caller frees. NULL: no
- * memory. */
+/* Returns a new configuration to dial agent `name` (NULL: any), which the caller frees. Returns
+ * NULL if there is no memory. */
 nng_tls_config *transport_credentials_client(const struct transport_credentials *credentials,
                                              const char *name);
 /* Returns from when and until when the certificate is valid. The validity ends at the latest with

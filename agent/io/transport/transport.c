@@ -40,8 +40,8 @@
 #include "proto/check.h"
 
 enum {
-    EVENTS_MAX = 64,    /* events taken from epoll at once */
-    TURN_OPS_MAX = 256, /* operations handled in one dispatch */
+    EVENTS_MAX = 64,    /* how many events are taken from epoll at once */
+    TURN_OPS_MAX = 256, /* how many operations are handled in one dispatch */
     CHECK_MS_DEFAULT = 10000,
     GREET_MS_DEFAULT = 5000,
     GUEST_MS_DEFAULT = 60000,
@@ -53,7 +53,7 @@ static const int64_t ms_ns = 1000000;
 static const int64_t redial_max_ns = 500000000;
 static const int64_t accept_again_ns = 100000000;
 static const int64_t check_grace_ns =
-    5000000000; /* the time that the agent has to reach its own inbox */
+    5000000000; /* how long the agent may take to reach its own inbox */
 static const int64_t check_late_ns =
     1000000000; /* if a check ends later than this, it reports nothing: this process stood still */
 
@@ -300,7 +300,7 @@ static void inbound_came(struct transport *transport, nng_stream *stream)
         (struct transport_link_start){.secure = transport->secure, .newest = transport->version},
         NULL);
     if (link != NULL) {
-        link->round = transport->round; /* so that a new link gets no turn in the present round */
+        link->round = transport->round; /* so a new link gets no turn in the present round */
         link->seen_ns = clock_boottime_ns();
         link->greet_by_ns = link->seen_ns + transport->greet_ns;
         transport_inbox_add(&transport->inbox, link);

@@ -40,7 +40,7 @@ struct client_record {
     uint64_t numbers; /* the pid namespace in which pid is its number; 0: not known */
     uint8_t boot_id[16];
     char command[HFI_FRAME_COMMAND_MAX + 1];
-    uint32_t *holders; /* in the order of the file; freed by client_record_free() */
+    uint32_t *holders; /* the holder ids, in the order of the file; freed by client_record_free() */
     uint32_t holder_count;
 };
 

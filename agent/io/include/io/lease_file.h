@@ -49,14 +49,15 @@ struct lease_file_room {
 struct lease_file {
     struct lease_file_content *disk;  /* mapped */
     struct lease_file_shared *shared; /* mapped; NULL until lease_file_share() */
-    struct host_kept *kept;           /* in shared; NULL if room.kept is 0 */
-    struct lease_file_delays *noted;  /* in shared; NULL if room.delays is 0 */
-    _Atomic uint16_t *delays_ms;      /* in noted */
-    struct lease_file_notes *notes;   /* in shared; NULL if room.regions is 0 */
-    struct host_region_note *regions; /* in notes; room.regions entries */
+    struct host_kept *kept;           /* points into `shared`; NULL if room.kept is 0 */
+    struct lease_file_delays *noted;  /* points into `shared`; NULL if room.delays is 0 */
+    _Atomic uint16_t *delays_ms;      /* points into `noted` */
+    struct lease_file_notes *notes;   /* points into `shared`; NULL if room.regions is 0 */
+    struct host_region_note *regions; /* points into `notes`; has room.regions entries */
     bool counts;                      /* the page has a deadline of the file's session, and
                                        * lease_file_share() returned that deadline in *found */
-    bool regions_count; /* the agent that wrote that deadline also wrote the notes of the regions */
+    bool regions_count; /* the agent that wrote the page's deadline also wrote the notes of the
+                         * regions */
     struct lease_file_room room;
     int64_t grace_ns; /* lease_file_write() writes it beside each deadline; the caller sets it */
     uint64_t space;   /* the clock_space() of this process; written and set like grace_ns */
@@ -75,10 +76,10 @@ bool lease_file_open(struct lease_file *file, int directory, struct lease_record
     __attribute__((warn_unused_result));
 
 /*
- * Opens or makes the page of that name in folder, with at least the given room. If the page has a
- * deadline of the same epoch and boot as *found, which lease_file_open() read, and not an earlier
- * one, *found receives the page's deadline. On failure returns false with errno. EPERM: the page
- * belongs to another user, or other users may use it.
+ * Opens or makes the page of that name in folder, with at least the given room. *found is the
+ * record that lease_file_open() read. If the page has a deadline of the same epoch and boot, and
+ * that deadline is not earlier, *found receives it. On failure returns false with errno. EPERM: the
+ * page belongs to another user, or other users may use it.
  */
 bool lease_file_share(struct lease_file *file, int folder, const char *name,
                       const struct lease_file_room *room, struct lease_record *found)

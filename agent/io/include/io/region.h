@@ -69,11 +69,12 @@ struct region_file {
     struct hfi_region region;
     void *memory;    /* NULL: the region is not mapped */
     int fd;          /* this descriptor is also sent to clients */
-    int watched;     /* its index in the SIGBUS handler's list */
+    int watched;     /* the mapping's index in the SIGBUS handler's list */
     uint64_t blocks; /* the region's memory when it was made or adopted, in blocks of 512 bytes */
-    unsigned char made[offsetof(struct hfi_header, lease)]; /* the constant fields of its header */
-    char shm_name[REGION_NAME_MAX]; /* its path in /dev/shm; begins with a slash */
-    char own_name[REGION_OWN_MAX];  /* the name of its folder, within the agent's folder */
+    unsigned char made[offsetof(struct hfi_header, lease)]; /* the constant fields of the region's
+                                                             * header */
+    char shm_name[REGION_NAME_MAX]; /* the region's path in /dev/shm; begins with a slash */
+    char own_name[REGION_OWN_MAX];  /* the name of the region's folder, within the agent's folder */
     char namespace_name[HFI_LABEL_MAX + 1];
 };
 

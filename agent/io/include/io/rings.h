@@ -47,7 +47,7 @@ struct rings {
     int64_t slot_ns;   /* when the last of the connections that rang is read again */
     uint64_t waiting;  /* a set of regions, by bits, that wait to be looked at */
     uint64_t rung;     /* a set: all regions that the user ever rang for */
-    uint64_t causes;   /* how often locks of the regions in rung had asked for a look, at the last
+    uint64_t causes;   /* how often locks of the regions in `rung` had asked for a look, at the last
                         * answer */
     uint32_t credit;
     uint32_t turn; /* the turn in which a ring was last charged */

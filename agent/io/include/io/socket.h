@@ -49,7 +49,7 @@ enum {
     SOCKET_PACKETS_PER_TURN = 16,
     SOCKET_TURN_MS = 10,          /* how long a turn of the loop serves the packets of one user */
     SOCKET_TURN_ALL_MS = 50,      /* how long a turn serves the packets of all users */
-    SOCKET_ACCEPTS_PER_TURN = 64, /* connections that a turn accepts and keeps */
+    SOCKET_ACCEPTS_PER_TURN = 64, /* how many connections a turn accepts and keeps */
     SOCKET_ACCEPTS_MS = 10,       /* how long a turn accepts connections, whether it keeps or
                                    * refuses them */
     SOCKET_OUTPUT_MAX = 64 * 1024,

@@ -11,8 +11,8 @@
  * A member that is ready when the time of a turn is over is served before any other member is
  * served again (epoll alone would return the same members first again). A round ends when each
  * ready connection of one user has been served once, and a lap ends when each user has been served
- * once. A round or a lap mostly takes one turn. Rounds and laps always end, because a new member is
- * taken for already served.
+ * once. A round or a lap mostly takes one turn. Rounds and laps always end, because a new member
+ * counts as already served.
  *
  * **Debts.** One system call on a socket can take a second: the kernel calls all epoll entries with
  * which the peer watches its own end, and does so in the agent's time (docs/SECURITY.md). The call

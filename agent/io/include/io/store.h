@@ -158,7 +158,7 @@ void store_backup_close(struct store_backup *backup);
 /* What the check found, for display. */
 struct store_copied {
     uint64_t commit;    /* the last commit that the copy has */
-    uint64_t registers; /* the lock names that it has */
+    uint64_t registers; /* how many lock names it has */
     uint64_t bytes;
 };
 /* Marks the copy as a backup, checks it, and makes it durable. The check looks for damage
@@ -176,7 +176,7 @@ void store_backup_remove(const char *path);
 /* What a store knows about its cell, for a recovery of the cell. */
 struct store_survey {
     bool voted;         /* the store has voted */
-    uint64_t registers; /* the lock names that it has; `held` of them are not free */
+    uint64_t registers; /* how many lock names it has; `held` of them are not free */
     uint64_t held;
     uint64_t generation; /* the highest generation of a token */
     uint32_t round;      /* the highest round of a ballot */

@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 /* STUCK_MS: how long a thread must have been stuck before the agent takes a client for the cause.
- * STUCK_FORGOTTEN_MS: for each such time in which the thread is not stuck, a tenth of STUCK_MS is
+ * STUCK_FORGOTTEN_MS: for each such period in which the thread is not stuck, a tenth of STUCK_MS is
  * forgotten. STUCK_LOOK_MS: the longest time that one look adds. */
 enum { STUCK_MS = 500, STUCK_FORGOTTEN_MS = 500, STUCK_LOOK_MS = 50 };
 

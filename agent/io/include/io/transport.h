@@ -162,7 +162,7 @@ struct transport_tls_times {
     int64_t soon_s;
     int64_t end_s;
     int64_t soon_end_s; /* the end of the certificate that soon_s is about */
-    bool soon_ca;       /* that certificate is the CA's, not this agent's */
+    bool soon_ca;       /* soon_s is about the CA's certificate, not this agent's */
     bool end_ca;        /* end_s is the end of the CA's certificate, not of this agent's */
 };
 /* Returns the times of the files in use. Without TLS all are 0. */

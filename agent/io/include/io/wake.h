@@ -25,7 +25,7 @@ enum {
                            * costly */
     WAKE_LATE_MS = 10000, /* for this long after a costly wake, the separate thread makes all wakes
                            * of the namespace */
-    WAKE_QUEUE = 4096,    /* words that may wait */
+    WAKE_QUEUE = 4096,    /* how many words may wait */
     WAKE_SPACES = 64,     /* the numbers of namespaces are below this */
 };
 
