@@ -804,6 +804,7 @@ void driver_link(struct driver *driver, const struct message_agent *agent, bool 
         event.as.link.up = up;
         driver->links_down = up ? driver->links_down & ~(1U << voter)
                                 : driver->links_down | 1U << voter;
+        driver->links_new |= (uint32_t)up << voter;
         driver->statuses[voter] = MESSAGE_STATUS_OBSERVER;
         driver_step_quorum(driver, &event);
         renewal_link(driver->config.renewal, voter, up, driver_clock_ns(driver),

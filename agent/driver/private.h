@@ -71,6 +71,7 @@ struct driver {
     uint32_t voters_answering;
     uint32_t voters_refused;
     uint32_t links_down;
+    uint32_t links_new; /* the links that have come up since the last HOST_VOTERS event */
     uint32_t refusing;
     /* The status of each voter that has reported that it may not vote. The status is valid until
      * that voter acknowledges a renewal, or its link changes. */

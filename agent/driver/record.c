@@ -41,6 +41,7 @@ static void move_voters(struct driver *driver, const struct succession *successi
     driver->voters_answering = succession_mask(succession, driver->voters_answering, true);
     driver->voters_refused = succession_mask(succession, driver->voters_refused, false);
     driver->links_down = succession_mask(succession, driver->links_down, false);
+    driver->links_new = succession_mask(succession, driver->links_new, false);
     driver->refusing = succession_mask(succession, driver->refusing, false);
     succession_move(succession, driver->statuses, sizeof(statuses[0]), statuses);
     succession_move(succession, driver->voters_since_ns, sizeof(since_ns[0]), since_ns);

@@ -152,14 +152,16 @@ void driver_see_voters(struct driver *driver)
         answering |= (uint32_t)(self || (linked && (answers || joined))) << i;
     }
     if (driver_failed(driver) != NULL ||
-        (!driver->record_new && up == driver->voters_up && answering == driver->voters_answering &&
-         refused == driver->voters_refused)) {
+        (!driver->record_new && driver->links_new == 0 && up == driver->voters_up &&
+         answering == driver->voters_answering && refused == driver->voters_refused)) {
         return;
     }
     struct host_event event = {.kind = HOST_VOTERS};
     event.as.voters.up = driver->voters_up = up;
     event.as.voters.answering = driver->voters_answering = answering;
     event.as.voters.refused = driver->voters_refused = refused;
+    event.as.voters.linked = driver->links_new;
+    driver->links_new = 0;
     driver_step_host(driver, &event);
 }
 

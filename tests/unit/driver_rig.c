@@ -249,7 +249,11 @@ void host_step(struct host *host, const struct host_event *event, struct host_ac
         note_about("host:", word_of(event->as.message->kind));
     } else if (event->kind == HOST_VOTERS) {
         char word[32];
-        snprintf(word, sizeof(word), "up%x:%x", event->as.voters.up, event->as.voters.answering);
+        int used = snprintf(word, sizeof(word), "up%x:%x", event->as.voters.up,
+                            event->as.voters.answering);
+        if (event->as.voters.linked != 0) {
+            snprintf(word + used, sizeof(word) - (size_t)used, "+%x", event->as.voters.linked);
+        }
         note(word);
     } else if (event->kind == HOST_RECORD) {
         char word[32];

@@ -211,6 +211,11 @@ START_TEST(a_voter_that_is_back_is_asked_at_once)
     ck_assert_uint_eq(sent_id(MESSAGE_ACQUIRE), id);
     ck_assert_uint_eq(cell_way()->to, owner);
     ck_assert_uint_eq(cell_way()->relay, HOST_NO_RELAY);
+    struct host_event linked = {.kind = HOST_VOTERS, .as.voters = {all, all, 0, 1U << owner}};
+    rig_pass(rig, 500 * RIG_MS);
+    count = rig_sent_count(rig, MESSAGE_ACQUIRE);
+    rig_step(rig, linked); /* its link came up again: it may have been restarted */
+    ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_ACQUIRE), count + 1);
 }
 END_TEST
 

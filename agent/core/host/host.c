@@ -380,9 +380,9 @@ void host_step(struct host *host, const struct host_event *event, struct host_ac
         lease_changed(host, &event->as.lease, actions);
         break;
     case HOST_VOTERS:
-        requests_voters_up(host,
-                           routes_voters(host, event->as.voters.up, event->as.voters.answering,
-                                         event->as.voters.refused));
+        requests_voters_up(host, event->as.voters.linked | routes_voters(host, event->as.voters.up,
+                                                                         event->as.voters.answering,
+                                                                         event->as.voters.refused));
         break;
     case HOST_RECORD:
         record_changed(host, event->as.record);
