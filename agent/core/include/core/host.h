@@ -110,8 +110,8 @@ enum host_event_kind {
     HOST_RING,    /* a client sent RING: look at the region's locks that have their dirty bit set */
     HOST_MESSAGE, /* a message from the quorum or from another host, see message_is_for_host() */
     HOST_LEASE,   /* the session's state or deadline changed */
-    /* the voters that can be reached changed, or a voter's link came up; before the first such event
-     * the host core assumes that it can reach all voters */
+    /* the voters that can be reached changed, or a voter's link came up; before the first such
+     * event the host core assumes that it can reach all voters */
     HOST_VOTERS,
     /* This agent now uses another record of voters. Sets of voters in later events, and indexes of
      * voters in later actions, are those of this record. Until the next HOST_VOTERS, the host core
