@@ -1,6 +1,6 @@
 /*
- * Any packet given to the decoder of messages between agents. The decoder refuses the packet. Or
- * every message in it is within bounds, and means the same after it is encoded and decoded again.
+ * Gives any packet to the decoder of messages between agents. The decoder must refuse the packet,
+ * or each message in it must be within bounds, and the same after an encoding and a decoding.
  * Gossip must lie inside the packet.
  */
 #include "../unit/wire_samples.h"

@@ -1,5 +1,5 @@
 /*
- * The code of the lock word, for the library and for the agent, on a hostile region. Another
+ * Calls the lock word's code, for the library and for the agent, on a hostile region. Another
  * process writes rubbish into the region before each call, and before any atomic operation within a
  * call. Each call must end, and must read, write and wake only inside the region.
  *
@@ -66,7 +66,7 @@ static void kernel_sleep(void *arg, _Atomic uint32_t *word, uint32_t expected, i
     (void)arg;
     (void)expected;
     check_inside(word);
-    /* Time passes as for a sleeper. No input may sleep SLEEPS_MAX times. */
+    /* Time passes as if the process slept. No input may sleep SLEEPS_MAX times. */
     HF_CHECK(++world.sleeps < SLEEPS_MAX);
     world.now_ns += timeout_ns > 0 && timeout_ns < 1000 * (int64_t)MS ? timeout_ns : 10 * MS;
 }

@@ -1,6 +1,6 @@
 /*
  * Included before the sources of libclient when they are compiled for the fuzzer. Their system
- * calls for the agent, the clock and sleeping then go to fuzz_library.c.
+ * calls that use the socket of the agent, read the clock or sleep then go to fuzz_library.c.
  */
 #ifndef TESTS_FUZZ_LIBRARY_CALLS_H
 #define TESTS_FUZZ_LIBRARY_CALLS_H

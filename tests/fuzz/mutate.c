@@ -3,8 +3,8 @@
  *
  *   mutate_TARGET [MILLISECONDS [SEED]]
  *
- * The seeds are the target's own and the files in corpus/TARGET. These are inputs of libFuzzer that
- * reach other code, and all inputs that ever failed. Each seed is first run unchanged.
+ * The seeds are the target's own and the files in corpus/TARGET. The files are inputs with which
+ * libFuzzer reached other code, and all inputs that ever failed. Each seed is first run unchanged.
  *
  * SEED alone decides the inputs. The time decides only how many of them are run. The number of each
  * input is stored before its run, so that the crash handler can name the input to repeat.

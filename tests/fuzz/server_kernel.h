@@ -25,7 +25,7 @@ enum {
 struct kernel_end {
     uv_poll_t *poll;
     uv_poll_cb callback;
-    int events; /* 0: it does not poll */
+    int events; /* 0: the server does not poll */
 };
 
 struct kernel {

@@ -1,7 +1,7 @@
 /*
  * A program as users wrote it for an earlier holdfast.h, which had no admin.h, no reserved words
  * and no HF_..._INIT. program.sh compiles it unchanged, so do not bring it up to date. It uses
- * every call and struct of that header that is not for listing.
+ * every call and struct of that header, except those for listing.
  */
 #include <holdfast/holdfast.h>
 

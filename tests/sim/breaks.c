@@ -58,7 +58,7 @@ void hfi_grant(const struct hfi_actor *agent, uint32_t slot, enum hfi_grant mode
 }
 
 /* HAND_OVERS: a host may hand over without end. Each release adds the one hand-over that it uses,
- * because the agent would correct one high number. */
+ * because the agent would correct a count that is too high. */
 enum hfi_outcome hfi_release(const struct hfi_actor *actor, uint32_t slot, uint64_t token)
 {
     _Atomic uint32_t *left = &actor->region->slots[slot].handovers_left;

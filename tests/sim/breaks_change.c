@@ -14,8 +14,8 @@ void real_ballots_carry(struct quorum *quorum);
 /* ---- change.c ---- */
 
 /* CHANGE_STEP: one change adds a voter and removes another one. CHANGE_IDS: the number of a voter
- * that was removed is used again in ballots. CHANGE_EARLY: the next change begins before this one
- * is complete. */
+ * that was removed is used again in ballots. CHANGE_EARLY: the next change begins before the
+ * present change is complete. */
 const struct message_voters *sim_change_voters(const struct quorum *quorum)
 {
     static struct message_voters other;
@@ -54,7 +54,7 @@ void change_accept(struct quorum *quorum, const struct message *message)
 
 /* ---- ballots.c ---- */
 
-/* BALLOT_KEPT: a coordinator goes on with its ballots under all later numbers. */
+/* BALLOT_KEPT: a coordinator keeps its ballots when the number of the voters' record rises. */
 void ballots_carry(struct quorum *quorum)
 {
     if (broken != BREAK_BALLOT_KEPT) {

@@ -1,8 +1,8 @@
 /*
  * Rules of the protocol between hosts that the simulator breaks on purpose. Functions of the quorum
  * core, of the renewal and of the host core are renamed for the simulator (real_X), and calls of
- * them go through this file. It changes the core's private state, which no other file outside of
- * the core does.
+ * them go through this file. This file changes the core's private state, which no other file
+ * outside of the core does.
  */
 #include <string.h>
 
@@ -33,7 +33,7 @@ uint32_t rules_majority(const struct quorum *quorum)
     return broken == BREAK_MAJORITY && majority > 1 ? majority - 1 : majority;
 }
 
-/* LAPSE: a voter takes a session for lapsed too early. */
+/* LAPSE: a voter treats a session as lapsed too early. */
 int64_t rules_long_ns(const struct quorum *quorum, int64_t duration_ns)
 {
     bool session = duration_ns == quorum->config->session_ttl_ns;
@@ -41,7 +41,7 @@ int64_t rules_long_ns(const struct quorum *quorum, int64_t duration_ns)
                                             : real_rules_long_ns(quorum, duration_ns);
 }
 
-/* DEATH_DELAY: a coordinator waits for no lock-delay. */
+/* DEATH_DELAY: a coordinator does not wait for the lock-delay. */
 int64_t rules_closed_ns(const struct quorum *quorum, int64_t lock_delay_ns)
 {
     return broken == BREAK_DEATH_DELAY ? 0 : real_rules_closed_ns(quorum, lock_delay_ns);
@@ -58,7 +58,7 @@ bool members_admit(const struct quorum *quorum, const struct message *message)
     return broken == BREAK_OLD_STORE || real_members_admit(quorum, message);
 }
 
-/* READ: a coordinator takes a name that is missing in its store for a name without a value, and
+/* READ: a coordinator treats a name that is missing in its store as a name without a value, and
  * asks no majority. */
 bool ballots_is_complete(const struct quorum *quorum, uint32_t partition)
 {

@@ -100,8 +100,8 @@ static int64_t ends_ns(const struct hold_note *note)
 
 /* Returns how much of the lock-delay is left; 0 or less means that it is over. Within one session
  * both holders are on one host, so that host's clock measures the lock-delay. After a session's end
- * a coordinator measures it by its own clock, counted long. So the lock-delay has also passed in
- * true time before the next hold. */
+ * a coordinator measures it by its own clock, with a margin for a fast clock. So the lock-delay has
+ * also passed in true time before the next hold. */
 static int64_t too_early_ns(const struct hold_note *note, const struct sim_agent *agent,
                             uint32_t epoch, int64_t over_ns)
 {

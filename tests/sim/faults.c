@@ -51,7 +51,7 @@ const char *fault_name(uint32_t index)
 /* Turns a fault off or on; `on` makes a fault with a chance frequent. */
 static void overrule(struct faults *faults, const struct fault *fault, bool on)
 {
-    /* these values are high, because most requests for a change are refused */
+    /* a change has a high chance, because most requests for a change are refused */
     enum { OFTEN = 200, CHANGE_OFTEN = 20, RECOVER_OFTEN = 5000 };
     char *at = (char *)faults + fault->offset;
     if (fault->flag) {
@@ -369,9 +369,9 @@ static bool tolerates_loss(void)
 }
 
 /* Returns whether each possible majority of answers has a voter that notices the fault. If the
- * store was replaced by `copy`, such a voter knows that the real store is newer. If it was lost
- * (copy NULL), such a voter knows the real store. left: voters with a newer record than the copy's
- * count too, because they refuse votes under the copy's record. */
+ * store was replaced by `copy`, such a voter knows that the real store is newer. If the store was
+ * lost (copy NULL), such a voter knows the real store. left: a voter counts, too, if its record is
+ * newer than that of the copy, because it refuses votes under the copy's record. */
 static bool are_knowing(const struct message_voters *record, const struct sim_agent *agent,
                         const struct disk *copy, bool left)
 {
@@ -557,7 +557,7 @@ void faults_heal(void)
     recovery_heal();
     world.healing = true;
     world.healed_ns = sim_now();
-    /* No rolling restart in a cell whose tokens are soon used up: a host gives a lock's grant back
+    /* A cell whose tokens are soon used up has no rolling restart: a host gives a lock's grant back
      * if its slot is used up, and requests the lock anew, which changes the order. */
     world.rolling = world.faults.rolling && !world.faults.high_tokens;
     world.orderly = world.faults.orderly;

@@ -71,7 +71,7 @@ __attribute__((noreturn)) void fiber_exit(void);
 void fiber_tell(struct fiber *fiber);
 /* Ends the fiber's present wait by at_ns at the latest. */
 void fiber_wake_by(struct fiber *fiber, int64_t at_ns);
-/* Wakes a sleeping fiber before its time. */
+/* Wakes a fiber that sleeps on a futex, without a wake of the futex. */
 void fiber_disturb(struct fiber *fiber);
 void fiber_futex_wake(struct fiber *const *all, uint32_t count, const _Atomic uint32_t *word,
                       int sleepers);

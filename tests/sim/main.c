@@ -1,7 +1,8 @@
 /*
  * holdfast-sim: a cell in virtual time, from a seed. Each seed draws the cell and its faults, and
- * lets processes and agents run with them for some turns. After that it heals all faults, and every
- * process must be served. For a seed that fails it prints the command that plays the seed again.
+ * lets processes and agents run with these faults for some turns. After that it heals all faults,
+ * and every process must be served. For a seed that fails it prints the command that plays the seed
+ * again.
  */
 #include <stdarg.h>
 #include <stdio.h>

@@ -106,7 +106,7 @@ static struct asked *asked_at(uint32_t agent, uint64_t id)
 }
 
 /* Returns the earlier request that `acquire` continues, or NULL if it is no longer remembered. If
- * the first message of a request already has a waiting time, the request continues one of the
+ * the first message of a request already has a waiting time, the request continues a request of the
  * agent's previous process. */
 static const struct asked *asked_before(const struct message_acquire *acquire, uint32_t agent,
                                         uint32_t lock)

@@ -271,8 +271,8 @@ static void took(struct sim_process *process, struct sim_handle *handle)
              process->index, handle->lock, handle->held.cell ? "shared" : "exclusively",
              handle->slot, (int)handle->seat, handle->holder, (int)(handle->limit_ns / SIM_MS),
              (unsigned long long)handle->held.token, handle->holds ? "" : " (over already)");
-    if (!handle->holds) { /* the hold is already over: the process sees this by the remaining time,
-                           * like a real caller */
+    if (!handle->holds) { /* the hold is already over: like a real caller, the process sees that no
+                           * time remains */
         struct hfi_actor actor = actor_of(process, handle);
         if (handle->held.cell) {
             (void)hfi_release_shared(&actor, handle->slot, handle->seat, handle->held.cell);
@@ -671,7 +671,7 @@ static void stand_in_line(struct sim_process *process)
     if (process->line == LINE_SERVED) {
         fiber_wait(INT64_MAX);
     } else if (sim_now() < process->joins_ns) { /* the process must not open the lock earlier,
-                                                 * because that already asks for the grant */
+                                                 * because an open already asks for the grant */
         fiber_sleep_ns(process->joins_ns - sim_now());
     } else if (process->line == LINE_COMES || !handle->open) {
         process->line = open_for_line(process, handle) ? LINE_WAITS : process->line;

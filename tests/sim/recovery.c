@@ -10,8 +10,8 @@
  *
  *   off         Its host is down until after the recovery, and then comes back with its old store.
  *   runs on     Its agent runs on as before.
- *   empty       Its store is lost, and its agent starts again with an empty one and the
- *               configuration of before.
+ *   empty       Its store is lost. Its agent starts again with an empty store and its old
+ *               configuration.
  *   reinstalled Its host comes back after the recovery with an empty store, and a configuration
  *               that names the survivor.
  *

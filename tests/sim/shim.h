@@ -1,8 +1,8 @@
 /*
  * This header is included before the code of the lock word and of the host core when that code is
  * built for the simulator. Each seq_cst atomic operation first lets the scheduler switch to another
- * fiber. So every interleaving of these operations can happen; the seed draws it. Before an
- * operation with an explicit memory order no switch happens.
+ * fiber. So every interleaving of these operations can happen, and the seed decides which one
+ * happens. Before an operation with an explicit memory order no switch happens.
  */
 #ifndef SIM_SHIM_H
 #define SIM_SHIM_H

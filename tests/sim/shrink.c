@@ -129,7 +129,7 @@ int shrink(struct run run, uint64_t (*play)(struct run run))
         printf("this run does not fail\n");
         return 0;
     }
-    (void)play; /* from here on: makes the draws of the seed, but plays nothing */
+    (void)play; /* the next lines make the draws of the seed, but play nothing */
     world.run = run;
     fibers_reset(run.seed, 1, 2);
     faults_draw_cell();

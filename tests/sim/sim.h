@@ -54,7 +54,7 @@ enum {
     KEPT = 8,        /* notes of waiting requests; fewer than the requests that a host may have at a
                  * time */
     DELAYS = 5,      /* notes of lock-delays; fewer than the locks */
-    GENERATIONS = 4, /* of the cell: the recoveries of a run, plus one */
+    GENERATIONS = 4, /* generations of the cell: the recoveries of a run, plus one */
 };
 #define SIM_MS INT64_C(1000000)
 /* With starved agents, and in a rolling restart, session_ttl is as long as the default of a real
@@ -177,7 +177,7 @@ struct disk {
     struct quorum_member members[AGENTS];
     struct quorum_seen seen[AGENTS];
     int64_t recovery_wait_ns;     /* the wait of a recovered cell's only voter; 0: none */
-    struct message_voters voters; /* number 0: the agent uses number 1 */
+    struct message_voters voters; /* number 0: no row, so the agent uses number 1 */
     struct quorum_change change;  /* number 0: none */
     struct slot_row slots[SLOTS];
 };
@@ -366,7 +366,7 @@ struct sim_world {
     uint32_t fiber_count;
     uint32_t connections; /* so far */
     uint64_t holds;       /* so far */
-    uint64_t breaks;      /* reported as done, so far */
+    uint64_t breaks;      /* breaks that were reported as done so far */
     uint64_t messages;    /* messages between agents so far */
 };
 
@@ -488,7 +488,7 @@ const struct message_voters *voters_numbered(uint32_t number);
 const struct message_voters *voters_after(const struct message_voters *record);
 /* Fills in the records that are in use. Returns how many: 1 or 2. */
 uint32_t voters_in_use(const struct message_voters *out[2]);
-/* The same for a generation of the cell: the records in use when it ended. */
+/* Fills in the records that were in use when this generation of the cell ended. */
 uint32_t voters_in_use_of(uint32_t generation, const struct message_voters *out[2]);
 /* Returns the agent that is voter `at` of the record. */
 struct sim_agent *voters_agent(const struct message_voters *record, uint32_t at);
@@ -729,12 +729,12 @@ enum breaking {
     BREAK_ONE_OWNER,       /* a break is reported as done when one owner has answered */
     BREAK_CHANGE_STEP,     /* a change replaces a voter in one step */
     BREAK_CHANGE_IDS,      /* the number of a removed voter is used again in ballots */
-    BREAK_CHANGE_EARLY,    /* a change begins before the last one is complete */
-    BREAK_CHANGE_ACCEPTED, /* a record counts when it is accepted */
+    BREAK_CHANGE_EARLY,    /* a change begins before the previous one is complete */
+    BREAK_CHANGE_ACCEPTED, /* a voter uses a record when it has accepted it */
     BREAK_CHANGE_DURABLE,  /* a voter may use a record that is not on its disk */
     BREAK_CHANGE_TOLD,     /* a vote for a record is sent before it is durable */
     BREAK_BALLOT_KEPT,     /* ballots go on when the record changes */
-    BREAK_RECOVERY_FLOOR,  /* a recovered cell begins with the tokens that it has not seen */
+    BREAK_RECOVERY_FLOOR,  /* the tokens of a recovered cell begin at 1 again */
     BREAK_RECOVERY_WAIT,   /* the voter of a recovered cell votes at once */
 };
 extern enum breaking broken;

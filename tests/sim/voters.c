@@ -15,8 +15,8 @@
  *
  * watch.c counts majorities of the records that are in use: a number is in use from its choice
  * until its successor is complete. A recovery (recovery.c) begins a new generation of the cell, and
- * no older record is in use any more. Only the messages of voters that still have an older record
- * are checked by that one.
+ * no older record is in use any more. The messages of a voter that still has an older record are
+ * checked by that record.
  */
 #include <stdio.h>
 #include <string.h>
@@ -62,8 +62,9 @@ void voters_recovered(const struct message_voters *record)
     message_voters_copy(record_at(record->number), record);
 }
 
-/* With a store without a record, the agent uses number 1, or the voters that an operator has
- * written into its file. A store that has voted stays with the voters with which it began. */
+/* If an agent's store has no record, the agent uses number 1, or the voters that an operator has
+ * written into its configuration. A store that has voted stays with the voters with which it
+ * began. */
 const struct message_voters *voters_of(const struct sim_agent *agent)
 {
     bool written = agent->written.count != 0 && !store_has_rows(&agent->disk);
@@ -187,7 +188,7 @@ static void check_ids(const struct message_voters *record)
 }
 
 /* A record is compared only with those of its own generation. An agent that was stopped during the
- * recovery may store an old generation's record after it. */
+ * recovery may store an old generation's record after the recovery. */
 void voters_durable(const struct sim_agent *agent, const struct message_voters *record)
 {
     struct message_voters *known = record_at(record->number);

@@ -3,14 +3,15 @@
  *
  *   told       When a voter reported a promise or an accepted value (PROMISE, ACCEPTED, and the
  *              same of a record of voters), its disk had that value. At every later start the disk
- *              still has it, unless the store was lost or replaced. its commit A vote's header
- *              names a commit that includes everything on which the vote relies. The other voters
- *              use its number to recognise a voter that comes back with an older copy of its disk.
+ *              still has it, unless the store was lost or replaced.
+ *   its commit A vote's header names a commit that includes everything on which the vote relies.
+ *              By the commit's number the other voters recognise a voter that comes back with an
+ *              older copy of its disk.
  *   chosen     When an agent sends a grant, an amendment or an acknowledged return, a majority has
  *              the value durably.
  *   held       When a hold begins, a majority has its grant on disk.
- *   one value  All acceptors that accept a proposal of one order accept the same value. same again
- *              A request that was answered with a grant never gets another grant while a majority
+ *   one value  All acceptors that accept a proposal of one order accept the same value.
+ *   same again A request that was answered with a grant never gets another grant while a majority
  *              has the first one.
  *   old store  If other voters know that a voter's store is wrong, that voter sends no votes.
  *   lease      When a majority has marked a session, each deadline of the session that any process
@@ -202,7 +203,7 @@ static void sent_accepted(const struct sim_agent *from, const struct message *me
     *told = message_order_before(*told, accepted->order) ? accepted->order : *told;
 }
 
-/* The same check for the register of the next record of voters. */
+/* Makes the check "told" for the register that holds the next record of voters. */
 static void sent_change(const struct sim_agent *from, const struct message *message)
 {
     const struct message_change *answer = &message->as.change;
@@ -415,7 +416,8 @@ void watch_durable(const struct sim_agent *agent, const struct action *action)
             voters_of(agent)->number;
         check_marks(&action->as.mark);
     } else if (action->kind == ACTION_PERSIST_REJOINED) {
-        seen.forgot[agent->index] = false; /* it has read from others what its store may lack */
+        seen.forgot[agent->index] = false; /* the voter has read from others all that its store may
+                                            * lack */
     } else if (action->kind == ACTION_PERSIST_VOTERS || action->kind == ACTION_PERSIST_RECOVERED) {
         if (action->kind == ACTION_PERSIST_VOTERS) {
             voters_durable(agent, &action->as.voters);

@@ -81,7 +81,7 @@ START_TEST(the_copy_becomes_a_file)
     ck_assert_int_eq(stat(path, &status), 0);
     ck_assert_int_eq(status.st_mode & 07777, 0600);
     ck_assert_ptr_nonnull(strstr(ran.out, "as of commit 8123, with 412 lock names"));
-    ck_assert_str_eq(ran.err, ""); /* no terminal: no progress */
+    ck_assert_str_eq(ran.err, ""); /* stderr is no terminal, so no progress is shown */
     run("", "--force --json", 0);
     ck_assert_ptr_nonnull(strstr(ran.out, "\"commit\":8123,\"locks\":412,\"bytes\":23}"));
 }

@@ -456,7 +456,7 @@ int hf_next_event(hf_client *client, struct hf_event *out)
 
 const char *hf_strerror(int error)
 {
-    static char texts[2][32]; /* a command may need two at a time */
+    static char texts[2][32]; /* a command may need two texts at a time */
     static unsigned next;
     char *text = texts[next++ % 2];
 
@@ -507,7 +507,7 @@ static const struct hf_lock_info infos[] = {
      NULL},
 };
 
-/* Calls fn with the lock, and with the hold behind which it is closed if that is set. */
+/* Calls fn with the lock. If `behind` is set, the lock has the hold behind which it is closed. */
 static int tell(struct hf_lock_info info, hf_list_fn *fn, void *arg)
 {
     const struct hf_behind behind = {
@@ -608,7 +608,7 @@ static void make_cell(void)
     }
 }
 
-/* Makes the voters what the change makes them. */
+/* Changes the voters as the caller asks. */
 static void apply(const struct hf_member_change *change)
 {
     size_t i = 0;

@@ -1,5 +1,5 @@
-/* A failure with --json: each command writes one object, whatever the failure, with the same exit
- * status as without. */
+/* A failure with --json: each command writes one object, whatever the failure, and its exit status
+ * is the same as without --json. */
 #include <check.h>
 #include <stdio.h>
 #include <string.h>

@@ -136,8 +136,8 @@ START_TEST(move)
 }
 END_TEST
 
-/* A mistyped name removes nobody. `replace` with a mistyped OLD adds nobody, either, but goes on if
- * the last change has removed OLD. */
+/* A mistyped name removes nobody. `replace` with a mistyped OLD adds nobody. It goes on only if the
+ * last change has removed OLD. */
 START_TEST(the_old_voter_is_none)
 {
     run_command("voters=uuu,member=c", "member remove x", &ran);

@@ -131,7 +131,8 @@ START_TEST(test_names)
     ck_assert_int_eq(name_check("t", "a\nb"), CLI_USAGE);
     ck_assert_int_eq(name_check("t", "a\x7f"), CLI_USAGE);
     ck_assert_int_eq(name_check("t", "a\xc2\x85"), CLI_USAGE);        /* NEL, a C1 control */
-    ck_assert_int_eq(name_check("t", "a\xff"), CLI_USAGE);            /* no byte of UTF-8 */
+    ck_assert_int_eq(name_check("t", "a\xff"), CLI_USAGE);            /* this byte never occurs in
+                                                                       * UTF-8 */
     ck_assert_int_eq(name_check("t", "\xc0\xaf"), CLI_USAGE);         /* an overlong form */
     ck_assert_int_eq(name_check("t", "\xed\xa0\x80"), CLI_USAGE);     /* a surrogate */
     ck_assert_int_eq(name_check("t", "\xf4\x90\x80\x80"), CLI_USAGE); /* above 0x10FFFF */
@@ -258,7 +259,7 @@ START_TEST(test_table)
     static const struct table_column columns[] = {{"NAME", 4}, {"HOST", 0}};
     static const struct {
         const char *name;
-        size_t width; /* of the first column, or 0: as wide as the name needs */
+        size_t width; /* the first column's width; 0: as wide as the name needs */
         const char *line;
     } cases[] = {
         {"jobs", 0, "jobs  a\n"},

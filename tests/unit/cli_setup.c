@@ -28,7 +28,7 @@ static const struct {
     {"a=[fd00::1]", "tls+tcp://[fd00::1]:7411", "fd00::1"},
     {"a=[fd00::1]:99", "tls+tcp://[fd00::1]:99", "fd00::1"},
     {"a=tls+tcp://h:1", "tls+tcp://h:1", "h"},
-    {"a=tcp://h:1", "tcp://h:1", "h"}, /* holdfastd refuses it, and says why */
+    {"a=tcp://h:1", "tcp://h:1", "h"}, /* holdfastd refuses this address, and says why */
     {"abcdefghijklmnopqrstuvwxyz-_0123=h", "tls+tcp://h:7411", "h"},
     {"abcdefghijklmnopqrstuvwxyz-_01234=h", NULL, NULL},
     {"a", NULL, NULL},
@@ -98,7 +98,7 @@ START_TEST(test_full)
 }
 END_TEST
 
-/* A later run reads of the cell only what the record says: its name, its users and its voters. */
+/* A later run reads only three things of the cell from the record: its name, users and voters. */
 START_TEST(test_record)
 {
     struct setup_cell cell = {.name = "prod", .users = "alice, @ops"};

@@ -492,7 +492,9 @@ START_TEST(test_status)
     run_command("session=1", "status", &ran);
     ck_assert_int_eq(ran.status, 75);
     ck_assert_ptr_nonnull(strstr(ran.out, "jeopardy"));
-    run_command("session=1,reason_session_none=2", "status", &ran); /* as page and metrics say */
+    run_command("session=1,reason_session_none=2", "status", &ran); /* the status page and the
+                                                                     * metrics show the same
+                                                                     * state */
     ck_assert_msg(strstr(ran.out, "\nsession  none, epoch ") != NULL, "%s", ran.out);
     run_command("session=1,reason_session_none=2", "status --json", &ran);
     ck_assert_msg(strstr(ran.out, "\"session\":{\"state\":\"none\"") != NULL, "%s", ran.out);
@@ -599,7 +601,7 @@ START_TEST(test_break_in_doubt)
 END_TEST
 
 /* A host had more holds than it can end at once. The holds that have ended are reported, and the
- * library's error message says what to do. With --json, stdout has one object all the same. */
+ * library's error message says what to do. With --json, stdout still has one object. */
 START_TEST(test_break_in_part)
 {
     struct ran ran;

@@ -265,13 +265,13 @@ static void control(struct shown *shown, char letter, long first, long second)
     case 'D':
         move_to(shown, shown->row, shown->column + (letter == 'C' ? count : -count));
         break;
-    case 'J': /* the rest of the screen, or all of it */
+    case 'J': /* erases the rest of the screen, or all of it */
         for (int row = first == 2 ? 0 : shown->row + 1; row < SHOWN_ROWS; row++) {
             erase(shown, row, 0, SHOWN_COLUMNS);
         }
         erase(shown, shown->row, shown->column, SHOWN_COLUMNS);
         break;
-    case 'K': /* the rest of the line, or what is before the cursor */
+    case 'K': /* erases the rest of the line, or all before the cursor */
         erase(shown, shown->row, first == 1 ? 0 : shown->column,
               first == 1 ? shown->column + 1 : SHOWN_COLUMNS);
         break;
@@ -560,7 +560,7 @@ START_TEST(test_resize)
     await(&on, "orders/of-");
     on.drawn = on.used;
     ck_assert_int_eq(ioctl(on.fd, TIOCSWINSZ, &size), 0);
-    await_erased(&on); /* before that, the rest of the first screen may come */
+    await_erased(&on); /* before the erasure, the rest of the first screen may come */
     await(&on, "holdfast top");
     await(&on, "locks by waiters, 4; h: help");
     await(&on, "orders/of-");

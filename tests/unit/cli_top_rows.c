@@ -589,7 +589,7 @@ START_TEST(test_frame_sizes)
             }
         }
     }
-    ck_assert_int_eq(draw(&news, &ui, 1, 10), 7); /* no width is too small to write */
+    ck_assert_int_eq(draw(&news, &ui, 1, 10), 7); /* a screen of any width can be drawn */
     top_reading_destroy(reading);
 }
 END_TEST

@@ -252,7 +252,7 @@ START_TEST(test_chain)
     setenv("HOLDFAST_OUTER_SEQUENCER", "sx hf1/dev/s/4/y/c", 1);
     run_command(chain[_i].fake, chain[_i].line, &ran);
     for (char *at = strstr(ran.out, "hf1/"); at != NULL && *at != '\n'; at++) {
-        *at = *at == '/' ? '|' : *at; /* keeps a sequencer's slashes from the check */
+        *at = *at == '/' ? '|' : *at; /* shows a sequencer's slashes as bars */
     }
     ck_assert_msg(ran.status == chain[_i].status, "%s: %d %s", chain[_i].line, ran.status, ran.err);
     ck_assert_str_eq(ran.out, chain[_i].out);

@@ -81,7 +81,7 @@ struct message_voters plan_record;
 struct message_voters shown_record;
 static struct step plan[16];
 static unsigned plan_count;
-static bool plan_alone; /* take the steps on QUORUM_STALLED too */
+static bool plan_alone; /* the core takes the steps on QUORUM_STALLED, too */
 struct message_agent names[5];
 static uint64_t told_commit;
 char reached[8];

@@ -60,7 +60,7 @@ void receive(enum message_kind kind, unsigned from);
 void make_record(uint32_t number, const char *letters);
 /* Makes the quorum core do these steps. */
 void do_plan(const struct step *steps, unsigned count);
-/* The same, without a message of b, which then need not be a voter. */
+/* Makes the quorum core do these steps without a message of b, so b need not be a voter. */
 void do_plan_alone(const struct step *steps, unsigned count);
 /* Makes the host core take one step for each letter: s persists a slot, A asks its own coordinator,
  * a asks b, r asks b through c, g gives a grant back to b. */

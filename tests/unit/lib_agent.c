@@ -541,7 +541,7 @@ static void answer_good(struct agent *agent, int at, const struct hfi_frame *fra
     }
 }
 
-/* Sends a POKE if a start may go on, as the real agent does when it looks at a lock. */
+/* Sends a POKE if a polled waiter may go on, as the real agent does when it looks at a lock. */
 static void poke_polled(struct agent *agent)
 {
     const struct hfi_frame poke = {.kind = HFI_FRAME_POKE};

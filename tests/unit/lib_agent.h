@@ -63,8 +63,8 @@ struct agent {
     _Atomic int session_state; /* the session's state in STATUS */
     _Atomic int backup;        /* the stage of a backup */
     _Atomic bool backup_fd;    /* the stage comes with a descriptor */
-    /* If this names a table, the agent refuses each OPEN and BREAK with HF_EFULL and this. In
-     * MOOD_FULL it reports the same. Set it while no request is under way. */
+    /* If this field names a table, the agent refuses each OPEN and BREAK with HF_EFULL and this
+     * field. In MOOD_FULL it reports the field, too. Set it while no request is under way. */
     struct hfi_full full;
     _Atomic int break_error; /* the outcome of each break */
     /* 1 plus an enum hf_ending: SHOW and LIST report every lock as closed behind a hold that ended

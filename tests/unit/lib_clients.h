@@ -74,13 +74,13 @@ static inline int64_t served_ns(void)
 /*
  * Repeats a call that did not reach its agent (HF_ENOAGENT), and returns the call's result. The
  * library stops trying after one second. The call is repeated only if the threads of this process
- * together had no processor for more than 100 ms of that time.
+ * together lacked a processor for more than 100 ms of that time.
  */
 #define REACHED(call)                                                                              \
     ({                                                                                             \
         int reached_error;                                                                         \
         int64_t unserved_before_ns;                                                                \
-        do { /* ends: Check has a timeout */                                                       \
+        do { /* Check's timeout bounds this loop */                                                \
             unserved_before_ns = now_ns() - served_ns();                                           \
             reached_error = (call);                                                                \
         } while (reached_error == HF_ENOAGENT &&                                                   \

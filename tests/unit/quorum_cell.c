@@ -216,7 +216,7 @@ static void disk_write(struct cell_disk *disk, const struct action *action)
     case ACTION_PERSIST_RECOVERED:
         disk->recovery_wait_ns = 0;
         break;
-    case ACTION_PERSIST_VOTERS: /* only changes of the voters have these three */
+    case ACTION_PERSIST_VOTERS: /* only changes of the voters need these three actions */
     case ACTION_PERSIST_CHANGE:
     case ACTION_VOTERS:
     case ACTION_SEEK:

@@ -322,7 +322,7 @@ START_TEST(a_wrong_answer_ends_the_process_and_not_the_agent)
     ck_assert(accounts_wrong(accounts));
     ck_assert_uint_eq(descriptors(), open);
     struct pollfd pollfd = {.fd = accounts_fd(accounts), .events = POLLIN};
-    /* the descriptor becomes readable, so the loop notices the end */
+    /* the descriptor becomes readable, so the loop notices the end of the process */
     ck_assert_int_eq(poll(&pollfd, 1, 0), 1);
     ck_assert_int_eq(waitpid(world->pid, NULL, 0), world->pid);
     accounts_close(accounts);

@@ -86,7 +86,7 @@ START_TEST(one_of_five_and_this_store)
     judged(ALIVE_NO);
     answer('b', MESSAGE_STATUS_VOTING, &record);
     judged(ALIVE_WITH_OWN);
-    make_record(&record, 4, "abcd"); /* two of four are none */
+    make_record(&record, 4, "abcd"); /* two of four voters are no majority */
     asked.count = 0;
     answer('a', MESSAGE_STATUS_VOTING, &record);
     judged(ALIVE_NO);
@@ -103,7 +103,7 @@ START_TEST(this_store_is_refused)
 }
 END_TEST
 
-/* Agents that run and have no vote. */
+/* Agents that run but have no vote do not count. */
 START_TEST(those_that_do_not_vote)
 {
     static const enum message_voter_status statuses[] = {
@@ -131,7 +131,7 @@ START_TEST(those_of_another_record)
     answer('a', MESSAGE_STATUS_VOTING, &other);
     judged(ALIVE_NO);
     asked.count = 0;
-    answer('a', MESSAGE_STATUS_VOTING, &record)->digest = 0; /* an older agent tells none */
+    answer('a', MESSAGE_STATUS_VOTING, &record)->digest = 0; /* an older agent sends no digest */
     judged(ALIVE_WITH_OWN);
     make_record(&record, MESSAGE_NUMBERS + 1, "abc");
     judged(ALIVE_NO);
@@ -178,7 +178,7 @@ START_TEST(at_another_address)
     asked.of[0].connected = false;
     judged(ALIVE_NO);
     asked.of[0].connected = true;
-    record.of[2].address[0] = '\0'; /* it is not known at which address they know it */
+    record.of[2].address[0] = '\0'; /* it is unknown at which address the others know host-c */
     judged(ALIVE_NO);
 }
 END_TEST

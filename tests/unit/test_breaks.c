@@ -150,7 +150,8 @@ START_TEST(the_session_of_an_owner_that_is_gone_ends)
 {
     cell_acquire(cell, first, to, "a", 1, 1, MESSAGE_MODE_EXCLUSIVE, 60000);
     cell_settle(cell);
-    cell_run(cell, 2 * CELL_TTL_NS); /* so the sessions lapse: agents of this cell renew none */
+    cell_run(cell, 2 * CELL_TTL_NS); /* the sessions lapse, because no agent of this cell renews its
+                                      * session */
     ck_assert_uint_eq(break_lock(7)->total, 1);
     ck_assert_uint_eq(break_lock(7)->total, 1);
     cell_run(cell, 500 * CELL_MS);

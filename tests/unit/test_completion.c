@@ -67,8 +67,8 @@ static void remove_unheard(uint32_t number)
     }
 }
 
-/* m14: the ttl begins when a majority of the previous number uses the new one, not with the
- * choice. */
+/* m14: the ttl begins when a majority of the previous number uses the new number, not when the new
+ * number is chosen. */
 START_TEST(the_ttl_runs_from_when_a_majority_knows)
 {
     begin(3, 32);
@@ -134,8 +134,8 @@ static bool says_epoch(uint32_t node)
 }
 
 /* m14: a voter counts every session as just renewed when a majority of the previous number uses the
- * new one, not when it learns of the choice. From then on it lists its marks. It answers an agent
- * whose epoch the others may know only a ttl later. */
+ * new number, not when it learns of the choice. From then on it lists its marks. An agent whose
+ * epoch the other voters may know gets an answer a ttl later. */
 START_TEST(sessions_count_as_renewed_when_a_majority_knows)
 {
     begin(3, 38);

@@ -516,9 +516,9 @@ START_TEST(the_loop_goes_on_while_a_batch_is_on_its_way)
     frame(1, "sr");
     driver_flush(driver);
     ck_assert_str_eq(trace, "");
-    frame(2, "r"); /* waits behind the row of client 1, which is not durable yet */
+    frame(2, "r"); /* the reply waits behind the row of client 1, which is not durable yet */
     frame(3, "sr");
-    driver_flush(driver); /* begins no second batch */
+    driver_flush(driver); /* this call begins no second batch */
     frame(4, "dr");
     driver_flush(driver);
     land();

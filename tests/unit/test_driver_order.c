@@ -117,7 +117,7 @@ START_TEST(a_promise_waits_for_the_batch_that_it_is_in)
     static const struct step second[] = {{'p', 0, 0, NO}, {'s', MESSAGE_ACCEPTED, 2, NO}};
     do_plan(first, 2);
     driver_flush(driver);
-    do_plan(second, 2); /* while the first flush is under way */
+    do_plan(second, 2); /* the first flush is still under way */
     driver_flush(driver);
     ck_assert_str_eq(trace, "flush");
     land(NULL);
@@ -161,7 +161,7 @@ START_TEST(what_has_nothing_to_persist_waits_for_what_is_on_its_way)
     static const struct step second[] = {{'s', MESSAGE_ACCEPTED, 1, NO}};
     do_plan(first, 2);
     driver_flush(driver);
-    do_plan(second, 1); /* repeats an answer about a row that is not durable yet */
+    do_plan(second, 1); /* this plan repeats an answer about a row that is not durable yet */
     ck_assert_str_eq(trace, "flush");
     land(NULL);
     ck_assert_str_eq(trace, "flush durable c:accepted b:accepted");

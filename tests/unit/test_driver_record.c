@@ -1,7 +1,7 @@
 /*
- * The driver while the voters change. Its entries by a voter's index follow the voter's name to the
- * new index. The host core gets the new record before its next step. The test simulates the quorum
- * core, the host core and the disk.
+ * The driver while the voters change. The entries for a voter move with the voter to its new index.
+ * The host core gets the new record before its next step. The test simulates the quorum core, the
+ * host core and the disk.
  */
 #include <check.h>
 #include <string.h>
@@ -167,7 +167,7 @@ END_TEST
 
 static struct message told;
 
-/* Fills in a message of that agent, whose record has the voters in letters. */
+/* Fills in a message of that agent, whose record has the voters in `letters`. */
 static void fill_told(enum message_kind kind, const char *from, uint32_t number,
                       const char *letters)
 {
@@ -224,7 +224,7 @@ START_TEST(an_observer_goes_by_what_a_voter_tells)
     driver_flush(driver);
     now_ns += 100 * MS;
     driver_flush(driver);
-    ck_assert_uint_eq(shown_complete, 0); /* it is not durable yet */
+    ck_assert_uint_eq(shown_complete, 0); /* the record is not durable yet */
     land(NULL);
     ck_assert_uint_eq(shown_complete, 2);
 }

@@ -718,7 +718,8 @@ END_TEST
 START_TEST(test_other_version)
 {
     static const unsigned char hello_1[] = "\x97\x01\x07\x01\xcd\x10\x92\x03\x63\xa5"
-                                           "0.1.0"; /* as the first libraries sent it */
+                                           "0.1.0"; /* the first libraries sent this as their
+                                                     * version */
 
     ck_assert_int_eq(decode("\x94\x01\x07\x06\x80", 5), 0);
     ck_assert_int_eq(frame.kind, HFI_FRAME_HELLO);

@@ -292,7 +292,8 @@ START_TEST(no_user_but_root_takes_every_handle)
     ck_assert_int_eq(refused->frame.error, HF_EFULL);
     ck_assert_uint_eq(refused->frame.full.table, HFI_TABLE_HANDLES);
     ck_assert(refused->frame.full.share && refused->frame.full.room == 2);
-    ck_assert_uint_eq(refused->frame.full.handles, 1); /* of this user's own process */
+    ck_assert_uint_eq(refused->frame.full.handles, 1); /* one handle belongs to this user's own
+                                                        * process */
     ck_assert_uint_eq(small->rows, 2);                 /* an OPEN that is refused takes no slot */
     small->uid = 6;
     uint32_t three = rig_connect(small, HOST_MAY_USE);
@@ -402,7 +403,7 @@ START_TEST(one_process_with_a_lock_thousands_of_times_is_buried_in_pieces)
     }
     rig_die(large, one);
     uint32_t left = TIMES;
-    while (left > 0) { /* ends: Check has a timeout */
+    while (left > 0) { /* Check's timeout bounds this loop */
         large->now_ns = host_next_tick_ns(large->host);
         rig_step(large, (struct host_event){.kind = HOST_TICK});
         uint32_t now = handle_count(large);

@@ -14,7 +14,7 @@
 
 /* ---- the asking host ---- */
 
-/* Breaks the lock "a". Returns the question's id. */
+/* Breaks the lock "a". Returns the id of the host's request. */
 static uint64_t ask_break(bool now)
 {
     struct hfi_frame frame = {.kind = HFI_FRAME_BREAK};
@@ -209,12 +209,12 @@ START_TEST(a_missing_report_leaves_no_doubt)
 }
 END_TEST
 
-/* Agents guess the question's number, or send answers that they may not send. */
+/* Agents guess the request's id, or send answers that they may not send. */
 START_TEST(others_do_not_answer_for_an_owner)
 {
     static const char *const names[] = {"host-y"};
     uint64_t id = ask_break(false);
-    struct message forged = begin("host-y", id, MESSAGE_BROKEN_OWNERS); /* it is no voter */
+    struct message forged = begin("host-y", id, MESSAGE_BROKEN_OWNERS); /* host-y is no voter */
     rig_receive(rig, &forged);
     ck_assert(!answered());
     tell_owners(id, names, 1, 1);
@@ -295,8 +295,8 @@ START_TEST(agents_without_a_name_keep_no_owner_out)
 }
 END_TEST
 
-/* An agent answers before the coordinator names it. Its answer is dropped for another one, and
- * comes again. */
+/* An agent answers before the coordinator names it. Its answer is dropped to make room for other
+ * answers, and comes again. */
 START_TEST(an_answer_that_comes_again_counts_once)
 {
     static const char *const names[] = {"early"};
@@ -343,7 +343,7 @@ START_TEST(earlier_releases_answer_without_names)
 }
 END_TEST
 
-/* Two coordinators each name the maximum number of owners, and different ones. */
+/* Two coordinators each name the maximum number of owners. All these owners are different. */
 START_TEST(the_last_names_count)
 {
     char texts[2 * MESSAGE_SHARES_MAX][16];

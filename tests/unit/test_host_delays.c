@@ -147,7 +147,7 @@ START_TEST(a_seat_that_was_given_up_asks_for_no_more_than_is_noted)
     rig_hang_up(rig, other);
     rig_answer(rig, rig_sent(rig, MESSAGE_ACQUIRE), MESSAGE_MODE_EXCLUSIVE, 2, 101, 200);
     ck_assert_ptr_null(rig_sent(rig, MESSAGE_AMEND));
-    renew(); /* counts the lock-delays of the notes anew */
+    renew(); /* the agent counts the lock-delays of the notes anew */
     rig_recall(rig, "a", 2);
     rig_returned(rig, rig_sent(rig, MESSAGE_GIVE_BACK));
     ck_assert_uint_eq(asked_by_new_ms(), DELAY_MS);

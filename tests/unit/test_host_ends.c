@@ -501,7 +501,7 @@ START_TEST(one_namespace_leaves_requests_to_others)
     ck_assert_ptr_null(rig_open(rig, client, "b", 0));
     struct message first = *rig_sent(rig, MESSAGE_ACQUIRE);
     ck_assert_uint_eq(*asks, 1);
-    *asks = REQUEST_ASKS_MAX; /* as if there were so many requests */
+    *asks = REQUEST_ASKS_MAX; /* as if the namespace had all the requests that it may have */
     rig->send_count = 0;
     ck_assert_int_eq(rig_open(rig, client, "c", 0)->frame.error, HF_EFULL);
     ck_assert_uint_eq(rig->send_count, 0);
@@ -512,7 +512,7 @@ START_TEST(one_namespace_leaves_requests_to_others)
     ck_assert_ptr_null(rig_open(rig, client, "c", 0));
     ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_ACQUIRE), 1);
     rig_lease(rig, 1, rig->now_ns, true);
-    ck_assert_uint_eq(*asks, REQUEST_ASKS_MAX - 1); /* the request for "c" ended with it */
+    ck_assert_uint_eq(*asks, REQUEST_ASKS_MAX - 1); /* the request for "c" ended with the session */
 }
 END_TEST
 

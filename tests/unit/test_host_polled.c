@@ -11,8 +11,8 @@ enum { LIMIT_MS = 200 };
 
 static struct rig *rig;
 static uint32_t admin;
-static struct hfi_opened mine;   /* its holds end after LIMIT_MS */
-static struct hfi_opened theirs; /* it waits */
+static struct hfi_opened mine;   /* the holds of this handle end after LIMIT_MS */
+static struct hfi_opened theirs; /* this handle waits */
 static struct hfi_request request;
 static struct hfi_actor actor;
 static const struct hfi_wait_limit patience = {.deadline_ns = INT64_MAX};

@@ -1,7 +1,6 @@
 /*
- * The host core while the voters change. Its entries by a voter's index follow the voter's name to
- * the new index. Requests to a removed coordinator go to another voter. The test simulates the
- * quorum.
+ * The host core while the voters change. The entries for a voter move with the voter to its new
+ * index. Requests to a removed coordinator go to another voter. The test simulates the quorum.
  */
 #include "host_cell.h"
 
@@ -67,7 +66,8 @@ START_TEST(a_coordinator_keeps_its_partitions_under_another_index)
         rig_pass(rig, 10 * RIG_MS);
     }
     ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_ACQUIRE), 2);
-    ck_assert_uint_eq(cell_way()->to, owner); /* the second copy goes to it through another voter */
+    ck_assert_uint_eq(cell_way()->to, owner); /* the second copy goes to the coordinator through
+                                               * another voter */
 }
 END_TEST
 
@@ -221,7 +221,7 @@ static void ask_for_another_generation(uint32_t who)
               MESSAGE_TOKEN_GENERATION + 100);
 }
 
-/* Another agent begins. The lock "a" has that slot. The process of `client` lives, but is not
+/* The next agent begins. The lock "a" is in `slot`. The process of `client` lives, but is not
  * connected yet. */
 static void begin_again(uint32_t slot)
 {
@@ -268,9 +268,9 @@ START_TEST(a_slot_that_is_left_before_all_handles_are_known_is_freed)
 }
 END_TEST
 
-/* The previous agent has retired the slot. Case 0: the lock's present slot is above that slot.
- * Cases 1 and 2: all slots in use are below it. In case 2, this agent takes no slot before all
- * handles are known. */
+/* The previous agent has retired a slot. Case 0: the lock's present slot is above the retired slot.
+ * Cases 1 and 2: all slots in use are below the retired slot. In case 2, this agent takes no slot
+ * before all handles are known. */
 START_TEST(a_slot_that_the_agent_before_retired_is_freed)
 {
     struct hfi_opened first = rig_open_granted(rig, client, "0", 0);
@@ -411,7 +411,7 @@ START_TEST(a_change_goes_to_a_voter_and_its_answer_to_the_client)
 END_TEST
 
 /* The host repeats a request, then sends it to other voters, and gives up after two seconds. It
- * asks the voter that is to be removed last. */
+ * asks all other voters before the voter that is to be removed. */
 START_TEST(a_change_that_nobody_answers_ends)
 {
     uint32_t governor = rig_connect(rig, HOST_MAY_CHANGE_VOTERS);

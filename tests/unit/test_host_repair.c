@@ -638,7 +638,7 @@ START_TEST(a_break_frees_whatever_was_written)
     }
     rig->send_count = 0;
     break_now();
-    for (int i = 0; i < 3; i++) { /* answers the requests to the quorum that follow */
+    for (int i = 0; i < 3; i++) { /* the quorum answers the requests that follow */
         const struct message *back = rig_sent(rig, MESSAGE_GIVE_BACK);
         if (rig_sent(rig, MESSAGE_AMEND) != NULL) {
             rig_grant(rig, rig_sent(rig, MESSAGE_AMEND), 0, 0);

@@ -347,7 +347,7 @@ START_TEST(readers_inside_let_only_readers_in)
     ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_AMEND), 2);
     ck_assert_uint_eq(rig_sent(rig, MESSAGE_AMEND)->as.amend.mode, MESSAGE_MODE_SHARED);
     ck_assert(!rig_sent(rig, MESSAGE_AMEND)->as.amend.in_use);
-    recall(MESSAGE_RECALL_TO_READ, 1); /* while the downgrade is under way */
+    recall(MESSAGE_RECALL_TO_READ, 1); /* the downgrade is still under way */
     says_in_use(3, 1);
 }
 END_TEST

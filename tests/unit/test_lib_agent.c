@@ -276,7 +276,7 @@ START_TEST(a_seat_that_was_taken_away_is_not_waited_in_again)
     _Atomic uint32_t *wake = &hfi_seat(&agent.region, seat)->wake;
     atomic_fetch_add(wake, 2);
     agent.kernel.wake(agent.kernel.arg, wake, 1);
-    for (int i = 0; i < 400; i++) { /* longer than a call tries to reach an agent */
+    for (int i = 0; i < 400; i++) { /* this loop takes longer than a call tries to reach an agent */
         sleep_ms(5);
         ck_assert_uint_eq(hfi_queue(&agent.region, slot, &seat, 1), 0);
     }

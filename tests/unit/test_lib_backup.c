@@ -58,7 +58,8 @@ START_TEST(a_backup_brings_its_copy)
         }
         ck_assert(cases[i].error != 0 || (int)stage == cases[i].stage);
     }
-    AWAIT(count_descriptors() == before); /* the agent's thread closes its own a moment later */
+    AWAIT(count_descriptors() == before); /* the agent's thread closes its own descriptors a moment
+                                           * later */
     ck_assert_int_eq(hf_backup(client, NULL, tell_backup, &stage), HF_EINVAL);
     ck_assert_int_eq(hf_backup(client, &fd, NULL, NULL), HF_EINVAL);
     ck_assert_int_eq(hf_backup(NULL, &fd, tell_backup, &stage), HF_EINVAL);

@@ -464,7 +464,7 @@ START_TEST(threads_share_a_handle)
         pthread_join(threads[i], NULL);
     }
     ck_assert_int_eq(atomic_load(&crowd.wrong), 0);
-    /* usually far more: the number depends on the machine */
+    /* there are usually far more holds: their number depends on the machine */
     ck_assert_int_gt(atomic_load(&crowd.holds), 300);
     ck_assert_int_eq(hf_acquire(crowd.lock, HF_EXCLUSIVE, 0, NULL), 0);
 }

@@ -55,7 +55,7 @@ static struct hf_reason lost_by(enum hf_reason_kind kind)
 {
     struct hf_reason reason = HF_REASON_INIT;
     struct hf_event event;
-    do { /* ends: Check has a timeout */
+    do { /* Check's timeout bounds this loop */
         struct pollfd polled = {.fd = hf_event_fd(client), .events = POLLIN};
         while (hf_next_event(client, &event) != 1) {
             poll(&polled, 1, 100);

@@ -265,7 +265,7 @@ START_TEST(acquiring_all_names_the_lock_that_failed)
     /* The handle gets its seat now. Otherwise the wait for the agent's answer could last for the
      * whole timeout, and the call would fail at "a". */
     ck_assert_int_eq(hf_acquire(lost[0], HF_EXCLUSIVE, HF_FOREVER, NULL), 0);
-    (void)!hf_release(lost[0]); /* fails if the hold has ended */
+    (void)!hf_release(lost[0]); /* this call fails if the hold has ended */
     FAILS(hf_acquire_all(lost, 2, HF_EXCLUSIVE, 100 * MS, NULL), HF_ETIMEDOUT, "\"b\"",
           "timeout of 0.100 s");
     FAILS(hf_acquire_all(twice, 2, HF_EXCLUSIVE, 0, NULL), HF_EINVAL, "\"a\" twice");

@@ -1,8 +1,8 @@
 /*
  * A program of today with a later library. The program is built with today's headers. It runs with
- * a libholdfast.so whose structs have more fields, and that writes into the words which are
- * reserved today (lib.cmake builds that library). The program also runs with today's library. The
- * macro HF_GROWN tells which library the program runs with.
+ * a libholdfast.so that lib.cmake builds: its structs have more fields, and it writes into words
+ * that are reserved today. The program also runs with today's library. The macro HF_GROWN tells
+ * which library the program runs with.
  */
 #include "lib_clients.h"
 
@@ -77,7 +77,7 @@ START_TEST(holds_and_events_are_as_they_were)
     ck_assert_int_ge(hf_event_fd(client), 0);
     ck_assert(agent_evict(&agent, "a", 0));
     agent_send(&agent, &poke);
-    do { /* ends: Check has a timeout */
+    do { /* Check's timeout bounds this loop */
         memset(&got, 0x5a, sizeof(got));
     } while (hf_next_event(client, &got.event) != 1);
     ck_assert_int_eq(got.event.kind, HF_EVENT_LOST);

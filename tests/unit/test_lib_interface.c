@@ -76,7 +76,7 @@ START_TEST(reserved_words_of_an_event_are_zero)
     ck_assert(agent_evict(&agent, "a", 0));
     struct hfi_frame poke = {.kind = HFI_FRAME_POKE};
     agent_send(&agent, &poke);
-    do { /* ends: Check has a timeout */
+    do { /* Check's timeout bounds this loop */
         memset(&event, 0x5a, sizeof(event));
     } while (hf_next_event(client, &event) != 1);
     ck_assert_int_eq(event.kind, HF_EVENT_LOST);
@@ -158,7 +158,7 @@ START_TEST(an_event_leads_to_the_programs_own_object)
     ck_assert(agent_evict(&agent, "a/b", 0));
     struct hfi_frame poke = {.kind = HFI_FRAME_POKE};
     agent_send(&agent, &poke);
-    while (hf_next_event(client, &event) != 1) { /* ends: Check has a timeout */
+    while (hf_next_event(client, &event) != 1) { /* Check's timeout bounds this loop */
     }
     ck_assert_ptr_eq(hf_lock_data(event.lock), &object);
     ck_assert_ptr_null(hf_lock_name(NULL));
@@ -212,7 +212,8 @@ START_TEST(a_release_does_not_believe_a_coarse_clock_that_stands_still)
     agent_publish(&agent, 400 * MS);
     int64_t over_ns = now_ns() + 400 * MS;
     int taken = hf_acquire(lock, HF_EXCLUSIVE, 0, NULL);
-    int released = hf_release(lock); /* stores the offset of the clocks for this lease */
+    int released = hf_release(lock); /* this release stores the offset of the clocks for this
+                                      * lease */
     ck_assert_int_eq(clock_gettime(CLOCK_MONOTONIC_COARSE, &coarse), 0);
     atomic_store(&coarse_stands_at_ns, coarse.tv_sec * S + coarse.tv_nsec);
     int again = hf_acquire(lock, HF_EXCLUSIVE, 0, NULL);
@@ -257,7 +258,7 @@ START_TEST(a_thread_that_is_about_to_wait_is_stopped)
     ck_assert_int_eq(pthread_create(&thread, NULL, wait_until_stopped, &stopped), 0);
     AWAIT(atomic_load(&stopped.about_to_wait));
     atomic_store(&stopped.stop, true);
-    while (!atomic_load(&stopped.done)) { /* ends: Check has a timeout */
+    while (!atomic_load(&stopped.done)) { /* Check's timeout bounds this loop */
         ck_assert_int_eq(hf_cancel(stopped.lock), 0);
         sleep_ms(5);
     }

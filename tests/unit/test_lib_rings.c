@@ -213,7 +213,7 @@ START_TEST(a_lost_connection_wakes_nobody)
     if (child == 0) {
         char byte;
         close(ends[1]);
-        (void)!read(ends[0], &byte, 1); /* until the test closes its end */
+        (void)!read(ends[0], &byte, 1); /* the child waits until the test closes its end */
         _exit(0);
     }
     (void)wakes(fd, 100);

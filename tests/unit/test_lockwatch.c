@@ -20,7 +20,7 @@ static const int64_t second_ns = INT64_C(1000000000);
 static struct hfi_region region;
 static int points;       /* the number of operations so far; -1: do not count them */
 static int set_at;       /* the agent sets the bit before the operation with this number */
-static bool set_in_time; /* it set the bit before the change */
+static bool set_in_time; /* the agent set the bit before the change */
 
 /* One change of the word by ACTOR. */
 struct change {

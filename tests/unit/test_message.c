@@ -360,11 +360,12 @@ START_TEST(fields_about_the_voters)
     BAD(change_accept, as.change.voters.count, 0);
     BAD(change_accept, as.change.voters.count, MESSAGE_VOTERS_MAX + 1);
     BAD(change_accept, as.change.voters.act, 0);
-    BAD(change_accept, as.change.voters.act, MESSAGE_MEMBER_REMOVE); /* it is a voter of the
-                                                                      * record */
+    BAD(change_accept, as.change.voters.act, MESSAGE_MEMBER_REMOVE); /* the removed agent is still a
+                                                                      * voter of the record */
     BAD(change_accept, as.change.voters.act, MESSAGE_MEMBER_END);
     BAD(change_accept, as.change.voters.changed.length, 0);
-    BAD(change_accept, as.change.voters.changed.text[0], 'x'); /* no voter of the record */
+    BAD(change_accept, as.change.voters.changed.text[0], 'x'); /* the added agent is no voter of the
+                                                                * record */
     BAD(change_accepted, as.change.higher, 5);
     BAD(told, as.told.voters.act, MESSAGE_MEMBER_ADD); /* no act leads to number 1 */
     BAD(told, as.told.voters.number, 0);

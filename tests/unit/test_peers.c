@@ -240,7 +240,8 @@ START_TEST(a_stranger_inside_is_seen)
     ck_assert_uint_eq(findings.handovers, 1);
     guard_enter(&guard, 2, PEER_EXCLUSIVE, 3, &findings); /* the exclusive holder 1 is inside */
     ck_assert_uint_eq(findings.strangers, 1);
-    guard_leave(&guard, 1, PEER_EXCLUSIVE, &findings); /* leaves while worker 2 is inside */
+    guard_leave(&guard, 1, PEER_EXCLUSIVE, &findings); /* worker 1 leaves while worker 2 is
+                                                        * inside */
     ck_assert_uint_eq(findings.strangers, 2);
     guard = (struct guard){0};
     guard_enter(&guard, 0, PEER_SHARED, 0, &findings);

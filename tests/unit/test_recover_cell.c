@@ -78,7 +78,7 @@ START_TEST(old_voters_follow_the_recovered_cell)
     recover(2, 1);
     rig_run(rig, 1000);
     expect(2, MESSAGE_STATUS_LISTED, 1);
-    rig_start(rig, 0); /* with its old store */
+    rig_start(rig, 0); /* node 0 starts with its old store */
     rig_run(rig, 2000);
     expect(0, MESSAGE_STATUS_RETIRED, 1);
     ck_assert(!rig->nodes[0].go_by.votes);
@@ -90,7 +90,7 @@ START_TEST(old_voters_follow_the_recovered_cell)
     expect(1, MESSAGE_STATUS_RETIRED, 1);
     ck_assert_uint_eq(coordinated(2), MESSAGE_PARTITIONS);
     ck_assert_uint_eq(coordinated(0) + coordinated(1), 0);
-    /* even after a restart */
+    /* node 0 stays retired after a restart */
     rig_kill(rig, 0);
     rig_start(rig, 0);
     rig_run(rig, 2000);

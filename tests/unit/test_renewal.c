@@ -381,9 +381,9 @@ START_TEST(an_epoch_that_nobody_knows_begins_when_a_majority_said_so)
 }
 END_TEST
 
-/* Of three voters, one knows the epoch from another store, and another one extends it. Both answer,
- * but the agent gets no lease. After a ttl it gives the epoch up. It does not do so while only a
- * minority answers, because the agent of the other store may have a majority. */
+/* Of three voters, one knows the epoch from another store, and another one extends the session.
+ * Both answer, but the agent gets no lease. After a ttl it gives the epoch up. It does not do so
+ * while only a minority answers, because the agent of the other store may have a majority. */
 START_TEST(an_epoch_that_gets_no_lease_is_given_up)
 {
     for (int majority = 0; majority < 2; majority++) {
@@ -502,8 +502,9 @@ START_TEST(a_recovery_of_the_cell_ends_the_session)
     ck_assert_int_eq(renewal_state(renewal, now), RENEWAL_SAFE);
     go_by(&recovered);
     ck_assert_int_eq(renewal_state(renewal, now), RENEWAL_LOST);
-    ck_assert_int_eq(renewal_deadline_ns(renewal), now); /* otherwise it would have lasted longer */
-    ck_assert_uint_eq(actions.count, 0);                 /* and it is not renewed again */
+    ck_assert_int_eq(renewal_deadline_ns(renewal), now); /* the lease had lasted longer before the
+                                                          * recovery */
+    ck_assert_uint_eq(actions.count, 0);                 /* the session is not renewed again */
 }
 END_TEST
 

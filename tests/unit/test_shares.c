@@ -412,7 +412,8 @@ START_TEST(a_late_downgrade_changes_nothing)
     struct message_grant grant = acquire(cell, 0, 1, X);
     const struct message *answer = amend(cell, 0, 2, &grant, MESSAGE_MODE_NONE, grant.token_last);
     struct message_grant more = answer->as.grant;
-    uint64_t used = more.token_last - 4096; /* so that the next range ends at the same token */
+    uint64_t used = more.token_last - 4096; /* with this value the next range ends at the same
+                                             * token */
     ck_assert_uint_eq(share(cell, 0, 3, &grant, used)->as.grant.mode, S);
     answer = amend(cell, 0, 4, &grant, X, used);
     ck_assert_uint_eq(answer->as.grant.mode, X);

@@ -323,7 +323,7 @@ START_TEST(a_lent_descriptor_waits_with_its_packet)
     }
     ck_assert(received);
     ck_assert_uint_eq(count_descriptors(), before + 1); /* the server's end of the connection */
-    /* the same with a client that leaves without reading */
+    /* now a client leaves without reading */
     ck_assert_int_eq(send(client, "x", 1, 0), 1);
     accept_all();
     close(client);

@@ -253,7 +253,7 @@ START_TEST(deleted_and_replaced)
     ck_assert_str_eq(loaded.regions, "");
     store_close(store);
     store_close(open_store());
-    ck_assert_uint_eq(meta.commit, commit); /* even if the last commit only deleted rows */
+    ck_assert_uint_eq(meta.commit, commit); /* the commit counts although it only deleted rows */
 }
 END_TEST
 
@@ -516,7 +516,7 @@ START_TEST(a_start_over_is_taken_back_while_nobody_knows_of_it)
     ck_assert(!undo(kept[0]));
     ck_assert_ptr_nonnull(strstr(error, "does not start over"));
     ck_assert_msg(start_over(kept[0]), "%s", error);
-    /* a second time, for a store with which no agent has started */
+    /* the store starts over again, although no agent has started with it */
     ck_assert_msg(start_over(kept[1]), "%s", error);
     store = open_store();
     ck_assert(!undo(kept[0]));

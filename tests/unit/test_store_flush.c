@@ -1,7 +1,6 @@
 /*
- * A flush fails, and the kernel takes the written pages in its page cache for clean, so the kernel
- * never reports the failure again. A commit that was called durable must still survive a loss of
- * power.
+ * A flush fails, and the kernel then treats the written pages in its cache as clean, so it never
+ * reports the failure again. A commit that was called durable must still survive a loss of power.
  *
  * This program replaces libc's writes and flushes for SQLite. It knows which bytes of the log a
  * successful flush has made durable, and can lose all other bytes.

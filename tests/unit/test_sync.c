@@ -191,7 +191,7 @@ START_TEST(lost_accept_is_caught_up)
 }
 END_TEST
 
-/* A listing that needs more than one SYNC, with answers that get lost, repeated or overtaken. */
+/* A listing needs more than one SYNC, and its answers get lost, repeated or overtaken. */
 START_TEST(long_listing)
 {
     struct cell *cell = start(3, 5 + (uint64_t)_i);

@@ -135,7 +135,7 @@ START_TEST(test_many_small)
             pump(0);
         }
     }
-    while (b->packets < COUNT) { /* ends: Check has a timeout */
+    while (b->packets < COUNT) { /* Check's timeout bounds this loop */
         uint64_t before = b->packets;
 
         PUMP_UNTIL(b->packets > before || a->downs[to_b] > 0);
@@ -358,12 +358,12 @@ START_TEST(test_waiting_is_bounded)
     in_port_t first;
     int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-    (void)peer_up(a, b->address); /* two ends; with the agents' own links there are six */
+    (void)peer_up(a, b->address); /* this link has two ends; the nodes' own links have four */
     PUMP_UNTIL(count_sockets(TCP_ESTABLISHED, TCP_USER_TIMEOUT, 3000, &port) == 6);
     (void)peer_up(b, a->address);
     PUMP_UNTIL(count_sockets(TCP_ESTABLISHED, TCP_USER_TIMEOUT, 3000, &port) == 8);
     ck_assert_uint_eq(count_sockets(TCP_ESTABLISHED, TCP_NODELAY, 1, &port), 8);
-    /* The queue of unaccepted connections is full, so the kernel answers no further ones. */
+    /* The queue of unaccepted connections is full, so the kernel answers no further connections. */
     free_address("tcp://", silent);
     at.sin_port = htons((uint16_t)atoi(strrchr(silent, ':') + 1));
     ck_assert_int_eq(bind(listener, (struct sockaddr *)&at, sizeof at), 0);

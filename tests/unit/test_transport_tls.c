@@ -244,7 +244,7 @@ static void quiet(const struct node *a, const struct node *b)
     int64_t unserved = 0; /* the time without a processor, in ms, at the latest excused report */
     uint32_t told = 0;
 
-    for (;;) { /* ends: Check has a timeout */
+    for (;;) { /* Check's timeout bounds this loop */
         const struct node *who;
         uint32_t tells;
 
@@ -268,7 +268,7 @@ static void deliver(struct node *from, uint32_t to, const struct node *into, uin
 {
     uint64_t packets = into->packets;
 
-    while (into->packets == packets) { /* ends: Check has a timeout */
+    while (into->packets == packets) { /* Check's timeout bounds this loop */
         uint32_t downs = from->downs[to];
 
         PUMP_UNTIL(transport_is_up(from->transport, to));
@@ -454,7 +454,7 @@ START_TEST(test_tls_renewed)
     copy("other-ca.pem", "good-ca.pem");
     ck_assert_msg(transport_tls_renew(a->transport, error), "%s", error);
     pump_for(300);                           /* long enough for the accept under way to end */
-    ck_assert(send_number(a, to_b, 0, 300)); /* on the existing connection */
+    ck_assert(send_number(a, to_b, 0, 300)); /* node a sends on the existing connection */
     PUMP_UNTIL(b->packets == 1);
     ck_assert_uint_eq(a->downs[to_b], 0);
     c = node_tls("other", "other-host-b", "other-host-b");
@@ -800,8 +800,8 @@ START_TEST(test_tls_kinds)
 END_TEST
 
 /* A certificate expires at the latest with the CA that signed it, whatever other CAs the CA file
- * has. The CA here is old and ends in ten days; the certificate is new. The end is near for two
- * weeks, because that counts by the CA's own validity. */
+ * has. The CA here is old and ends in ten days; the certificate is new. The end counts as near for
+ * the last two weeks, because the CA's own validity decides. */
 START_TEST(test_tls_times)
 {
     static const char script[] =

@@ -15,7 +15,7 @@
 
 enum {
     LINKS = 20,
-    PACKETS = 4,  /* how many packets of each link one receive returns */
+    PACKETS = 4,  /* how many packets of a link one receive returns */
     SIZE = 8000,  /* the size of a packet */
     COST_MS = 2,  /* the least cost of reading a packet */
     FIRST = 1000, /* the size of the packet by which the transport learns the link's agent */

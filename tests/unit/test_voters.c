@@ -100,7 +100,7 @@ START_TEST(other_numbers_do_not_count)
     uint64_t promised = rig->nodes[2].disk.promised[7];
     struct message prepare = rig_message(rig, 0, MESSAGE_PREPARE);
     prepare.as.prepare.ballot = UINT64_C(1) << 20 | 1;
-    prepare.as.prepare.rejoin = true; /* so that no other check refuses it */
+    prepare.as.prepare.rejoin = true; /* `rejoin` is set, so no other check refuses the message */
     message_partition_add(&prepare.as.prepare.partitions, 7);
     memset(rig->nodes[2].kinds, 0, sizeof(rig->nodes[2].kinds));
     rig_give(rig, 2, &prepare);
@@ -120,7 +120,8 @@ START_TEST(other_numbers_do_not_count)
     rig_give(rig, 0, &prepare);
     ck_assert_uint_eq(rig->nodes[0].disk.promised[7], promised);
     ck_assert_uint_eq(rig->nodes[0].kinds[MESSAGE_PROMISE], 0);
-    ck_assert_uint_eq(rig->nodes[0].kinds[MESSAGE_VOTERS], 1); /* at most once in 100 ms */
+    ck_assert_uint_eq(rig->nodes[0].kinds[MESSAGE_VOTERS], 1); /* node 0 sends its record at most
+                                                                * once in 100 ms */
     /* node 0 promises if the PREPARE has the number of node 0's own record */
     prepare.number = 2;
     prepare.digest = message_voters_digest(&next);
@@ -393,7 +394,7 @@ START_TEST(a_removed_voter_learns_again)
     if (_i > 0) {
         rig_kill(rig, 0);
     } else {
-        rig_run(rig, 2000); /* it learns that its removal is complete */
+        rig_run(rig, 2000); /* node 0 learns that its removal is complete */
         /* votes from before the removal that still wait for the disk report this commit, too */
         struct message learn = rig_message(rig, 1, MESSAGE_LEARN);
         learn.as.told.learn = true;

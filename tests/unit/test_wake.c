@@ -13,8 +13,8 @@ enum { HOSTILE = 3, HONEST = 4, NAP_US = 100 };
 
 static _Atomic uint32_t words[WAKE_QUEUE + 2];
 static _Atomic uint32_t woken[WAKE_QUEUE + 2]; /* how often each word was woken */
-static _Atomic int counts[WAKE_QUEUE + 2];     /* the count in its latest wake */
-static _Atomic pid_t wakers[WAKE_QUEUE + 2];   /* the thread of its latest wake */
+static _Atomic int counts[WAKE_QUEUE + 2];     /* the count in each word's latest wake */
+static _Atomic pid_t wakers[WAKE_QUEUE + 2];   /* the thread of each word's latest wake */
 static atomic_bool dear;
 static atomic_bool held_up;
 
@@ -41,7 +41,7 @@ static void wake(_Atomic uint32_t *word, int count)
 
 static void await(size_t at, uint32_t times)
 {
-    while (atomic_load(&woken[at]) < times) { /* ends: Check has a timeout */
+    while (atomic_load(&woken[at]) < times) { /* Check's timeout bounds this loop */
         usleep(NAP_US);
     }
 }
@@ -107,7 +107,7 @@ START_TEST(none_is_left_out)
     /* the thread has taken this wake, or the wake is the first in the queue */
     (void)wake_at(HOSTILE, 0, 1);
     size_t given = 0;
-    while (atomic_load(&woken[given]) == 0) { /* until the queue is full */
+    while (atomic_load(&woken[given]) == 0) { /* the loop ends when the queue is full */
         ck_assert_uint_lt(given, WAKE_QUEUE + 1);
         (void)wake_at(HOSTILE, ++given, 1);
         /* a second wake of the same word takes no further entry */

@@ -45,7 +45,7 @@ extern struct node nodes[NODES_MAX];
 
 /* Returns a port of the loopback address that only this test has (tests/free_port.h). */
 unsigned free_port(void);
-/* Writes the node's address to a buffer of ADDRESS_SIZE bytes. */
+/* Writes an address with a free port to a buffer of ADDRESS_SIZE bytes. */
 void free_address(const char *scheme, char *out);
 
 /* Opens a transport. Returns NULL on failure, with the reason in error[TRANSPORT_ERROR_MAX]. */

@@ -28,7 +28,7 @@ enum operation {
     STORE,
     SWAP, /* an exchange */
     ADD,
-    CAS,    /* compare and exchange; the register gets the value that it found */
+    CAS,    /* compare and exchange; the register gets the old value */
     LATEST, /* reads the newest value, as the kernel does when futex() compares */
     WHEN    /* the thread goes on only if the register has the step's value */
 };
