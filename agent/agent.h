@@ -74,8 +74,8 @@ struct agent {
     struct closer *closer;   /* [main.c] NULL: this kernel needs no closer, or the closer could not
                               * be started */
     struct remover *remover; /* [main.c] NULL: the remover could not be started */
-    struct accounts *accounts;   /* [main.c, serve/users.c] looks names up; NULL: all names are
-                                  * found */
+    struct accounts *accounts;   /* [main.c, serve/users.c] looks up users and groups; NULL: all
+                                  * names are found */
     uid_t own;                   /* [start, folders_check()] the user that the agent runs as */
     char error[AGENT_ERROR_MAX]; /* [any function that fails before the agent runs] why it failed */
     /* [start; run/record.c while the agent runs] The record of voters that the agent uses.
@@ -96,7 +96,7 @@ struct agent {
     struct lease_file lease_file; /* [start] the host core, run/loop.c and driver/disk.c write its
                                    * page */
     struct lease_record left;     /* [start] the lease record of the previous agent */
-    bool adopted;                 /* [start] whether the previous agent's session goes on */
+    bool adopted;                 /* [start] this agent continues the previous agent's session */
     /* The cores. Only the loop's thread uses them, or the keeper's thread at the times that
      * run/keeper.h names. */
     struct names *names;     /* [start] */

@@ -27,8 +27,8 @@
  * now. May block. */
 typedef bool accounts_lookup_fn(const char *name, bool is_group, uint32_t *id);
 
-/* The lookup of this host. A number that no user or group has as its name means the user or group
- * with that number. */
+/* The lookup of this host. If nobody has the name, and the name is a number, it means the user or
+ * group with that number. */
 accounts_lookup_fn accounts_of_host;
 
 /* Looks up every name that was not found before, in the calling process. May block. */

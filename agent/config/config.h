@@ -115,7 +115,7 @@ struct config {
  * something that it may have later. */
 enum config_result { CONFIG_OK = 0, CONFIG_WRONG, CONFIG_UNREADABLE };
 
-/* Sets the defaults: a configuration without a name, a cell and voters. */
+/* Sets the defaults: a configuration without a name, a cell or voters. */
 void config_defaults(struct config *config);
 /* Completes the list of voters once the agent's name is known. Without [voters] the agent is the
  * only voter. Sorts the voters by name. */
@@ -125,8 +125,8 @@ void config_finish_voters(struct config *config);
  * itself if the agent has no store yet. In a cell that has begun, the store says which agents vote.
  * An observer begins no cell, so it may list any number of voters. */
 const char *config_voters_error(const struct config *config);
-/* If the agent has a store, returns the same text, for a warning: such an agent starts all the
- * same. Otherwise returns NULL. */
+/* Returns the text of config_voters_error() if the agent has a store, else NULL. It is only a
+ * warning: an agent with a store starts all the same. */
 const char *config_voters_warning(const struct config *config);
 
 /* Takes the limits that are still 0 from the profile. */

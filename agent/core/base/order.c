@@ -19,7 +19,8 @@ static uint64_t priority(const struct order *order, uint32_t entry)
     return hash ^ hash >> 29;
 }
 
-/* Compares an entry's name with a name: negative if it comes before, 0 if equal, else positive. */
+/* Compares an entry's name with a name: negative if the entry's name comes first, 0 if the two are
+ * equal, else positive. */
 static int compare(const struct order *order, uint32_t entry, const void *name, size_t size)
 {
     size_t entry_size = 0;

@@ -33,7 +33,7 @@ enum {
     SELF = 0,
     NOBODY = 0xffff, /* an author's index that means: no author */
     CHUNK_BYTES = 60,
-    FULL_MS = 30000,    /* how long items that found no room are not asked for again */
+    FULL_MS = 30000,    /* how long this agent does not ask again for items that found no room */
     SWEEP_ITEMS = 1024, /* the most tombstones of one list that a tick removes */
     REASKS_MAX = 8,     /* the most cut-off repairs that continue in one EXCHANGE */
     DROPS_MAX = 4096,   /* the most rumours that one call of drop_known_rumours() looks at */

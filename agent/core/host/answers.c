@@ -38,8 +38,8 @@ static void grant_move(struct host *host, struct lock_ref at, const struct messa
     }
     lock_set_full(host, at, !moved);
     grant_give_back(host, at, grant->version, fresh ? 0 : grant->token_last, actions);
-    /* If no slot is free, the host asks for the lock again only at the next renewal. If it asked at
-     * every ring, it would do so without end. */
+    /* If no slot is free, the host asks for the lock again only at the next renewal. If it asked
+     * each time a process rings the agent, it would ask without end. */
     if (!moved) {
         (void)full(host, HFI_TABLE_LOCKS, host->config.limits.locks);
         full_last(host)->space = at.space;
@@ -162,7 +162,7 @@ static void grant_apply(struct host *host, struct lock_ref at, const struct mess
     }
     pending_resolve(host, at, 0);
     if (lock_is_recalled(host, at) || lock_mode(host, at) == HFI_GRANT_SHARED || adopted ||
-        /* or the recall bit was set while the request was under way */
+        /* the recall bit may have been set while the request was under way */
         (atomic_load(lock_word(host, at)) & HFI_W_RECALL)) {
         grant_attend(host, at, actions);
     }
@@ -346,8 +346,8 @@ static void recalled_for_waiter(struct host *host, struct lock_ref at,
     }
 }
 
-/* Answers a recall: the grant is in use. Nothing but the time at which another host's try is
- * answered depends on this message (docs/PROTOCOL.md, rule 35). */
+/* Answers a recall: the grant is in use. Only the time at which another host's try is answered
+ * depends on this message (docs/PROTOCOL.md, rule 35). */
 static void report_in_use(struct host *host, const struct message_version *recall,
                           struct host_actions *actions)
 {
@@ -443,8 +443,8 @@ static void closed_elsewhere(struct host *host, const struct message_refused *re
     }
 }
 
-/* A refusal ends OPENs. This records, for the answers to them, which table of which voter is full.
- * A voter of an earlier release does not report that. */
+/* Records which table of which voter is full, for the answers to the OPENs that the refusal ends. A
+ * voter of an earlier release does not report that. */
 static void full_at_voter(struct host *host, const struct message_refused *refused)
 {
     bool known = refused->reason == MESSAGE_REFUSED_FULL ||
@@ -523,8 +523,8 @@ static bool answers(struct host *host, const struct message *message,
     if (ours && message->kind != MESSAGE_REFUSED) {
         route_learn(host, names_partition(name->bytes, name->length), &message->from);
     }
-    /* An acknowledgement or a refusal counts even if the namespace is given up, because the host
-     * sent the message that it answers before that. */
+    /* An acknowledgement or a refusal counts even if the namespace is given up, because it answers
+     * a message that the host sent before it gave the namespace up. */
     bool settled = message->kind == MESSAGE_GIVE_BACK_ACK || message->kind == MESSAGE_REFUSED;
     return ours && (settled || !space_bars_name(host, name));
 }

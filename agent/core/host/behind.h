@@ -4,8 +4,8 @@
  *
  * If this host closed the lock, the note names the hold that ended. If the session of another host
  * ended, the note names that host. The lock's coordinator counts that lock-delay, and reports it to
- * the hosts that wait for the lock or try it (struct message_refused). The process that held the
- * lock there comes from the last report by gossip.
+ * the hosts that wait for the lock or try it (struct message_refused). Gossip's last report names
+ * the process that held the lock there.
  *
  * Invariants: no decision depends on these notes. There is room for BEHIND_MAX of them. Locks whose
  * names have the same hash, modulo that number, share one note, and a newer note replaces the older
@@ -27,7 +27,7 @@ struct behind_note {
     int64_t until_ns; /* the end of the lock-delay */
     int64_t at_ns;    /* when the hold ended; -1: not known */
     bool elsewhere;   /* a coordinator counts the lock-delay; this host has not closed the lock */
-    struct gossip_last last; /* ended_ms is not set: at_ns takes its place */
+    struct gossip_last last; /* its ended_ms is not set; at_ns is used instead */
 };
 
 struct behind *behind_lay_out(struct arena *arena);

@@ -86,7 +86,7 @@ static void report(struct message_broken *broken, const struct message_hold *hol
 /*
  * Returns whether the process that the word names has no hold yet, because it waits until the
  * readers have left. Its place in the queue shows that it is still taking the lock. The caller has
- * closed the lock, so the process cannot complete this while a reader's cell counts. (If the
+ * closed the lock, so the process cannot finish taking it while a reader's cell counts. (If the
  * process saw the last reader leave just before, its hold begins after this break.) A process
  * without a place in the queue may hold the lock, whatever the cells show: a late reader stores its
  * cell, too, and clears it again.

@@ -18,13 +18,13 @@
 
 enum {
     ZOMBIE_MS = 1000,
-    SCAN_SLOTS = 4096, /* the slots that one piece of a scan looks at */
+    SCAN_SLOTS = 4096, /* the number of slots that one piece of a scan looks at */
     HEAL_WALKS = 8,    /* the cost of heal_lock(), in walks over the lock's seats */
 };
 
 struct burials {
     int64_t zombies_due_ns;
-    uint32_t done; /* the pieces of burials_work() since the last tick */
+    uint32_t done; /* the number of pieces that burials_work() did since the last tick */
     uint32_t hand; /* the client with which the next step begins */
     /* by namespace: the ids that are named in the holder records of its region (scratch) */
     struct id_set *named;
@@ -173,9 +173,9 @@ void burial_close(struct host *host, uint32_t handle, struct host_actions *actio
 }
 
 /*
- * Collects the ids that the holder records of one region name. The owner of such a record may still
- * act on the handle with the named id, so that handle is not freed yet. The records of a region
- * name handles of its own namespace only.
+ * Collects the ids that are in the holder records of one region. The owner of such a record may
+ * still act on the handle with the named id, so that handle is not freed yet. The records of a
+ * region name handles of its own namespace only.
  */
 static void collect_named_ids(struct host *host, uint32_t space)
 {
@@ -191,8 +191,8 @@ static void collect_named_ids(struct host *host, uint32_t space)
             continue;
         }
         for (unsigned entry = 0; entry < HFI_HANDINGS; entry++) {
-            /* seq_cst: comes after the waiter's cell was marked LEFT (lockword.h, rule 5); pairs
-             * with record_claim() */
+            /* seq_cst: this load comes after the waiter's cell was marked LEFT (lockword.h, rule
+             * 5), and pairs with record_claim() */
             id_set_add(ids, atomic_load(&region->holders[id].handing_to[entry]));
         }
     }
@@ -214,7 +214,7 @@ static bool zombie_is_named(struct host *host, uint32_t handle, struct host_acti
 void burials_free_zombies(struct host *host, struct host_actions *actions)
 {
     bool full = false;
-    uint64_t collected = 0; /* bits: the namespaces whose named ids are collected */
+    uint64_t collected = 0; /* bits: the namespaces whose named ids were collected already */
     host->burials->zombies_due_ns = INT64_MAX;
     if (handles_zombies(host) == 0) {
         return;

@@ -1,9 +1,9 @@
 /*
  * Burials: the end of a handle, and of a client.
  *
- * Rule 33 (docs/PROTOCOL.md): a client ends in steps. When its socket is closed, the agent takes
- * the client's holds and waits away (the client is "buried"). The client's process may still have
- * the region mapped, so the client keeps its ids and seats until the process is dead. If the
+ * Rule 33 (docs/PROTOCOL.md): a client ends in steps. When its socket is closed, the agent ends the
+ * client's holds and its waiting for locks (the client is "buried"). The client's process may still
+ * have the region mapped, so the client keeps its ids and seats until the process is dead. If the
  * process connects again, its old handles stay until it reports that it has opened all its locks
  * again (RESUMED), because other threads of the process may still wait and take locks by those
  * handles.

@@ -5,7 +5,7 @@
 
 struct full {
     struct full_note note;
-    struct full_note said; /* what the last answer refers to */
+    struct full_note said; /* the note in the last answer, which points to its voter's name */
     struct log_limit limits[HFI_TABLE_END];
 };
 

@@ -17,10 +17,10 @@
 struct full;
 
 struct full_note {
-    uint32_t table;             /* enum hfi_table */
-    uint32_t room;              /* the table's size; 0: not known */
-    uint32_t space;             /* the namespace of the table; NONE: no single one */
-    bool share;                 /* `room` is the most that one user may have */
+    uint32_t table; /* enum hfi_table */
+    uint32_t room;  /* the table's size; 0: not known */
+    uint32_t space; /* the namespace of the table; NONE: the table is not of one namespace */
+    bool share;     /* `room` is the most that one user may have */
     struct message_agent voter; /* the voter that has the table; length 0: this agent */
     /* the process with the most open handles, and their number; handles == 0: not looked for */
     uint32_t handles;

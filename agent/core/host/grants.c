@@ -95,14 +95,14 @@ bool grant_is_doubtful(const struct host *host, struct lock_ref at)
     return has_unknown_grants(host, at) && !in_force && !lock_has_version(host, at);
 }
 
-/* Returns the entry of the voter whose ballot it is. */
+/* Returns the entry of the voter that has this ballot. */
 static struct message_order *made_by(const struct host *host, uint64_t ballot)
 {
     return &host->grants->made[(ballot & UINT16_MAX) % MADE_KEPT];
 }
 
-/* Keeps the first such version of each voter. A voter that starts over counts its proposals from 1
- * again, so a version with a lower sequence replaces the one that was kept. */
+/* Keeps the first version that is noted for each voter. A voter that starts over counts its
+ * proposals from 1 again, so a version with a lower sequence replaces the one that was kept. */
 void grant_note_made(struct host *host, struct message_order version)
 {
     struct message_order *made = made_by(host, version.ballot);

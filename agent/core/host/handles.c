@@ -6,7 +6,7 @@
 #include "locks.h"
 
 struct handle {
-    uint32_t slot; /* of a free handle: the next free one; HANDLE_LEFT: NONE */
+    uint32_t slot; /* in a free handle: the next free handle; in a HANDLE_LEFT: NONE */
     uint32_t seat; /* HFI_SEAT_NONE: the handle has no seat */
     uint32_t client_next;
     uint32_t client_previous;

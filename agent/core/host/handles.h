@@ -20,7 +20,7 @@ struct handles;
 
 enum {
     HANDLE_USED = 1,
-    HANDLE_ZOMBIE = 2,  /* closed, or its client is gone, but its id may still be named */
+    HANDLE_ZOMBIE = 2,  /* the handle has ended, but a word or a record may still name its id */
     HANDLE_LIMITED = 4, /* the handle has a seat, and limits.h ends its holds in time */
     HANDLE_BARGING = 8,
     HANDLE_FOUND = 16,  /* made for a survivor's limited hold; its client has not opened it yet */

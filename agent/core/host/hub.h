@@ -28,9 +28,9 @@
  *
  * Invariants: nothing is emitted without room for it (HF_CHECK), and no module does I/O. struct
  * host has what all modules read: the configuration, the time, the session, the number of the last
- * request, and how much was walked. Only host.c, lease.c and hub.c write these. (overview.c changes
- * the time while it describes one lock, and then sets it back.) Any module may raise the counters
- * for display. struct host also points to each module's own struct.
+ * request, and how many handles and seats were looked at. Only host.c, lease.c and hub.c write
+ * these. (overview.c changes the time while it describes one lock, and then sets it back.) Any
+ * module may raise the counters for display. struct host also points to each module's own struct.
  *
  * Indexes are 32-bit; NONE is no index.
  */
@@ -58,8 +58,8 @@ enum {
      * for each step is not enough, because the driver may do thousands of steps between two
      * ticks. */
     HUB_PIECES_MAX = 4096,
-    /* the most handles that work looks at from one tick to the next (which takes some
-     * milliseconds) */
+    /* the most handles that may be looked at between two ticks (which are some milliseconds
+     * apart) */
     HUB_WALK_MAX = 1 << 20,
     /* the number of handles that count as one piece */
     HUB_WALK_PIECE = HUB_WALK_MAX / HUB_PIECES_MAX,
@@ -139,7 +139,7 @@ uint32_t hub_session(const struct host *host);
 /* Returns by how much this host counts a lock-delay of delay_ms longer, because the clock of
  * another host may run at another rate (max_drift). */
 int64_t hub_counted_long_ns(const struct host *host, uint32_t delay_ms);
-/* Notes that work has looked at so many handles and seats. */
+/* Adds to the number of handles and seats that were looked at since the last tick. */
 void hub_walk(struct host *host, uint32_t looked_at);
 /* Call it when some work is done. `before` is host->walked when the work began. Returns the number
  * of pieces that the work counts as, and sets host->walked back to `before`, because these pieces

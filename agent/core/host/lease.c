@@ -185,7 +185,7 @@ void lease_changed(struct host *host, const struct host_lease *lease, struct hos
         lease_mark_wanted(host);
     }
     if (was_safe && !hub_lease_is_safe(host)) {
-        /* the clients would notice only later, by their own timers */
+        /* otherwise the clients would notice only later, by their own timers */
         clients_poke_all(host);
     }
     if (!was_safe && hub_lease_is_safe(host)) {

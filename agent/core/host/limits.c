@@ -198,7 +198,7 @@ static int64_t limit_check(struct host *host, uint32_t handle, struct host_actio
     return host->now_ns + LIMIT_IDLE_CHECK_MS * MS;
 }
 
-/* Ends the holds in a group of handles whose time is over. Returns when to look at the group
+/* Ends those holds of the group's handles whose time is over. Returns when to look at the group
  * next. */
 static int64_t limits_check_group(struct host *host, uint32_t group, struct host_actions *actions)
 {

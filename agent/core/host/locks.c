@@ -506,7 +506,7 @@ static void check_lock(const struct host *host, struct lock_ref at)
         HF_CHECK(lock_handles(host, at) == NONE);
     }
     if (!lock_is_named(host, at)) {
-        return; /* handles of a RETIRED lock: none if it was adopted as RETIRED */
+        return; /* a lock without a name: the checks below are about the name */
     }
     size_t size = 0;
     const uint8_t *name = lock_name_bytes(host, at, &size);

@@ -31,7 +31,7 @@ enum lock_state {
     LOCK_GRANTED,
     LOCK_AMENDING, /* granted; more tokens or a longer lock-delay were asked for */
     LOCK_RETURNING,
-    LOCK_RETIRED, /* used up: the name has another slot, handles still have this one */
+    LOCK_RETIRED, /* the slot is used up: the name has another slot, but handles still use this */
     /* left by the previous agent, and the quorum has not yet said which grant it has. lock_mode()
      * is the mode in which the word is in force; HFI_GRANT_NONE: the word is not in force */
     LOCK_ADOPTED,
@@ -115,8 +115,8 @@ void lock_set_covered_ms(struct host *host, struct lock_ref at, uint32_t delay_m
 uint64_t lock_token_first(const struct host *host, struct lock_ref at);
 uint64_t lock_token_last(const struct host *host, struct lock_ref at);
 void lock_set_tokens(struct host *host, struct lock_ref at, uint64_t first, uint64_t last);
-/* Return and set whether the host asks for the lock no more until the next renewal of the session,
- * because no slot was left for the next tokens, or a request was refused. */
+/* Return and set whether the host waits for the session's next renewal before it asks for the lock
+ * again, because no slot was left for the next tokens, or a request was refused. */
 bool lock_is_full(const struct host *host, struct lock_ref at);
 void lock_set_full(struct host *host, struct lock_ref at, bool full);
 /* Return and set whether the quorum wants the grant back. */
@@ -139,7 +139,7 @@ void lock_set_in_force(struct host *host, struct lock_ref at, bool in_force);
 uint64_t lock_floor(const struct host *host, struct lock_ref at);
 void lock_set_floor(struct host *host, struct lock_ref at, uint64_t floor);
 /* lock_has_cells() returns whether a reader has a seat of the lock, or may have had one.
- * lock_set_cells() notes this for good. The word shows it as HFI_W_CELLS. */
+ * lock_set_cells() notes this permanently. The word shows it as HFI_W_CELLS. */
 bool lock_has_cells(const struct host *host, struct lock_ref at);
 void lock_set_cells(struct host *host, struct lock_ref at);
 /* Return and set whether the word has to have the bit HFI_W_WATCHED. */

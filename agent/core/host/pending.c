@@ -73,7 +73,7 @@ bool pending_is_for(const struct host *host, struct lock_ref at)
 void pending_check(const struct host *host)
 {
     uint32_t count = 0;
-    /* a used entry behind the end shows as a count that differs */
+    /* a used entry behind `end` is not counted here, so the counts differ */
     for (uint32_t i = 0; i < host->pending->end; i++) {
         const struct pending_entry *entry = &host->pending->table[i];
         if (entry->used) {

@@ -91,7 +91,7 @@ static void fill_closed(const struct host *host, struct gossip_lock *out)
     if (out->has_last && note != NULL) {
         behind_last(host, note, &out->last);
     } else if (out->has_last) {
-        /* an earlier agent closed the lock, or another lock's note has replaced this one */
+        /* an earlier agent closed the lock, or another lock's note has replaced this lock's note */
         out->last = (struct gossip_last){
             .agent = host->config.agent, .pid = -1, .uid = -1, .ended_ms = -1, .by_uid = -1};
     }

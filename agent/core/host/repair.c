@@ -59,7 +59,8 @@ static void repair_slot(struct host *host, struct lock_ref at)
     }
     if ((atomic_load(lock_word(host, at)) & HFI_W_RECALL) &&
         atomic_load(&shared->handovers_left) > GRANT_HANDOVERS) {
-        atomic_store(&shared->handovers_left, GRANT_HANDOVERS); /* no recall allows more */
+        /* no recall allows more hand-overs */
+        atomic_store(&shared->handovers_left, GRANT_HANDOVERS);
         word_mended(host, at);
     }
     if (hfi_index_mend(region, at.slot, lock_hash(host, at))) {
