@@ -31,7 +31,7 @@ enum lock_state {
     LOCK_GRANTED,
     LOCK_AMENDING, /* granted; more tokens or a longer lock-delay were asked for */
     LOCK_RETURNING,
-    LOCK_RETIRED, /* the slot is used up: the name has another slot, but handles still use this */
+    LOCK_RETIRED, /* used up: the name has another slot, but handles still use this slot */
     /* left by the previous agent, and the quorum has not yet said which grant it has. lock_mode()
      * is the mode in which the word is in force; HFI_GRANT_NONE: the word is not in force */
     LOCK_ADOPTED,

@@ -126,7 +126,7 @@ struct request *request_keep(struct host *host, struct lock_ref at, uint32_t ind
     if (index >= host->requests->capacity || index < host->requests->used) {
         return NULL;
     }
-    while (host->requests->used < index) { /* requests with the indexes in between are free */
+    while (host->requests->used < index) { /* the entries that are skipped become free */
         host->requests->table[host->requests->used].next = host->requests->free;
         host->requests->free = ++host->requests->used;
     }
@@ -495,7 +495,7 @@ void request_orphan(struct host *host, const struct message_name *name,
     uint32_t id = names_find(host->names, name->bytes, name->length);
     struct request *request = id == NAMES_NONE ? NULL : orphan_find(host, id);
     if (request != NULL && !message_order_before(request->terms.version, version)) {
-        return; /* that version, or a later one, is on its way back */
+        return; /* a give-back of that version, or of a later one, is under way */
     }
     if (request == NULL) {
         id = names_hold(host->names, name->bytes, name->length);

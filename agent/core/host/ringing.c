@@ -146,7 +146,7 @@ void ringing_work(struct host *host, uint32_t index,
     if (is_paused(host, index)) {
         return;
     }
-    /* The bits of the first word below the hand come last. */
+    /* In the first word, the bits below the hand come last. */
     for (uint32_t looked = 0; looked <= words; looked++) {
         uint32_t word = space->hand / 64;
         /* seq_cst: pairs with the fetch_or in hfi_ring(). So look() sees the change for which the

@@ -7,7 +7,7 @@ struct routes {
     /* by partition: the index of the voter that this host takes for the coordinator */
     uint8_t owner[MESSAGE_PARTITIONS];
     uint32_t up;        /* bit by voter */
-    uint32_t answering; /* the voters that people see as up */
+    uint32_t answering; /* bit by voter: the voter is shown as up */
     uint32_t refused;
 };
 

@@ -40,7 +40,7 @@ bool seats_next(struct seat_walk *walk);
 
 /* Returns the holder id that has the seat; 0: none. */
 uint32_t seat_holder(const struct host *host, uint32_t space, uint32_t seat);
-/* Return and set the handle that has the seat; NONE: none has. */
+/* Return and set the handle that has the seat; NONE: no handle has it. */
 uint32_t seat_handle(const struct host *host, uint32_t space, uint32_t seat);
 void seat_set_handle(struct host *host, uint32_t space, uint32_t seat, uint32_t handle);
 /* Returns whether `seat`, which may be any number, is a seat of the lock. */

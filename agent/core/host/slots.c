@@ -199,8 +199,8 @@ bool slot_renew(struct host *host, struct lock_ref *at, struct host_actions *act
         !hub_lease_is_safe(host) || !slot_move(host, at, actions)) {
         return false;
     }
-    /* So hf_check_sequencer_local() goes on refusing the tokens of the older generation. This is
-     * the generation's token 0, which no process ever gets. */
+    /* With this value, hf_check_sequencer_local() goes on refusing the tokens of the older
+     * generation. It is the present generation's token 0, which no process ever gets. */
     atomic_store(&space_region(host, at->space)->slots[at->slot].token_top,
                  generation * MESSAGE_TOKEN_GENERATION);
     return true;

@@ -12,7 +12,7 @@ struct space {
     uint32_t leave_slot;
     uint32_t birth;
     struct host_region_note *note;    /* the driver's note; if there is none, own_note */
-    struct host_region_note own_note; /* does not outlive the agent */
+    struct host_region_note own_note; /* used without a driver's note; does not outlive the agent */
     struct hfi_region region;
     struct hfi_actor actor;
     uint64_t incarnation;

@@ -9,11 +9,11 @@ enum { TALLY_HOLDS_MAX = HFI_FRAME_BROKEN_HOLDS_MAX };
 /* An owner that the coordinator named, or an agent that has answered. */
 struct tally_owner {
     struct message_agent agent;
-    bool named;    /* the coordinator's last answer that arrived names it */
-    bool has;      /* in that answer it still had its grant; otherwise it may only have ended holds
-                    * to report */
-    bool counts;   /* some answer has named it, so its own answer counts */
-    bool answered; /* it has reported what it ended */
+    bool named;    /* the coordinator's last answer that arrived names the owner */
+    bool has;      /* by that answer the owner still had its grant; if not, it may only report
+                    * holds that it ended */
+    bool counts;   /* a voter has named the owner, so the owner's answer counts */
+    bool answered; /* the owner has reported which holds it ended */
     /* its answer: */
     int32_t result;
     uint32_t total;
@@ -30,12 +30,12 @@ struct tally_hold {
 struct tally {
     bool named; /* the coordinator has named the owners */
     struct message_order meant;
-    /* the sum of the answers that count: */
+    /* the outcome of all answers that count: */
     int32_t result;
     int64_t closed_until_ns;
-    uint32_t total; /* the holds that ended */
+    uint32_t total; /* the number of holds that ended */
     uint32_t owner_count;
-    uint32_t hold_count; /* the holds in `holds`, also those that do not count */
+    uint32_t hold_count; /* the number of entries in `holds`, also those that do not count */
     /* items beyond owner_count and hold_count are not initialised */
     struct tally_owner owners[MESSAGE_SHARES_MAX];
     struct tally_hold holds[TALLY_HOLDS_MAX];
@@ -124,7 +124,7 @@ static void note_closed(struct tally *tally, int64_t until_ns)
     tally->closed_until_ns = until_ns > tally->closed_until_ns ? until_ns : tally->closed_until_ns;
 }
 
-/* Adds the answer of a named owner to the sum. */
+/* Adds the answer of a named owner to the outcome. */
 static void count_answer(struct tally *tally, const struct tally_owner *owner)
 {
     tally->result = tally->result == 0 ? owner->result : tally->result;
@@ -139,7 +139,7 @@ static void note_name(struct tally *tally, const struct message_agent *agent, bo
 {
     struct tally_owner *owner = owner_of(tally, agent, true);
     if (owner == NULL) {
-        return; /* cannot be: the table has room for all names of one answer */
+        return; /* cannot happen: the table has room for all names of one answer */
     }
     owner->named = true;
     owner->has = has;

@@ -2,10 +2,11 @@
  * Tally: what this host knows about the outcome of its clients' breaks.
  *
  * A shared lock can have holds on several hosts. The coordinator names the owners that it asks, and
- * each owner reports what it ended. A break is done when all owners have answered that the
- * coordinator's latest answer names. It does not matter which of its answers arrived last: each was
- * decided after the break began, so each names every owner that still has a grant from before the
- * break. An owner that it no longer names has given that grant back, or its session has ended.
+ * each owner reports what it ended. A break is done when every owner that the coordinator's latest
+ * answer names has answered. It does not matter which of the coordinator's answers arrived last:
+ * each was decided after the break began, so each names every owner that still has a grant from
+ * before the break. An owner that it no longer names has given that grant back, or its session has
+ * ended.
  *
  * Invariants: an owner counts once, however often it answers. An owner's answer counts only if a
  * voter has named the owner, before the answer or after it. A break is never reported as done

@@ -234,7 +234,8 @@ static bool notify_space(struct host *host, uint32_t index, struct host_actions 
         !notify_watchers(host, (struct lock_ref){index, space->hand}, actions)) {
         return false;
     }
-    for (uint32_t i = 0; i <= words; i++) { /* the lower bits of the first word come last */
+    /* in the first word, the bits below the hand come last */
+    for (uint32_t i = 0; i <= words; i++) {
         uint32_t word = space->hand / 64;
         uint64_t bits = space->changed[word] & UINT64_MAX << space->hand % 64;
         for (; bits != 0; bits &= bits - 1) {
@@ -242,8 +243,8 @@ static bool notify_space(struct host *host, uint32_t index, struct host_actions 
             space->hand = word * 64 + (uint32_t)__builtin_ctzll(bits);
             space->changed[word] &= ~bit;
             if (!notify_watchers(host, (struct lock_ref){index, space->hand}, actions)) {
-                space->changed[word] |= space->next_watch == 0 ? bit
-                                                               : 0; /* no watcher was notified */
+                /* if no watcher was notified, the bit is set again */
+                space->changed[word] |= space->next_watch == 0 ? bit : 0;
                 return false;
             }
         }

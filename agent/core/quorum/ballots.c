@@ -317,7 +317,7 @@ static void prepare_all(struct quorum *quorum)
 
 /* Returns whether this voter may still use the partition's ballot under the present record. A
  * majority must have promised it under the previous record, and this voter's number in ballots must
- * be the same as then. */
+ * be the same as under that record. */
 static bool may_carry(const struct quorum *quorum, const struct ballot *partition)
 {
     uint32_t self = quorum->config->self;
@@ -439,7 +439,7 @@ static bool review_one(struct quorum *quorum, uint32_t p, uint8_t able, bool *yi
     bool again = step_now_ns(quorum) - partition->refused_ns <= REFUSED_MS * MS_NS &&
                  !partition->spent;
     begin(quorum, p);
-    partition->anew = !again; /* if again, the promises given for this ballot still hold */
+    partition->anew = !again; /* if `again` is set, the promises given for this ballot still hold */
     return true;
 }
 
@@ -546,8 +546,8 @@ static void confirmed(struct quorum *quorum, struct ballot *partition)
     quorum->ballots->carried--;
     partition->number = quorum->ballots->number;
     if (quorum->config->voter_count == 1 && !partition->complete) {
-        partition->complete = true; /* before the change there were at most two voters, so this one
-                                     * was in every majority */
+        partition->complete = true; /* before the change there were at most two voters, so this
+                                     * voter was in every majority */
         quorum->ballots->incomplete--;
     }
 }

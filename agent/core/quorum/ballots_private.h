@@ -25,13 +25,13 @@ struct ballot {
     /* PREPARED: this voter does not claim the partition any more, and coordinates it only until
      * another voter has prepared it */
     bool yields;
-    int64_t yields_ns; /* since when */
+    int64_t yields_ns; /* when `yields` was set */
     /* PREPARED under the previous record of voters; `mask` has the present voters that have
      * promised the same ballot */
     bool carried;
     uint32_t number; /* PREPARED: the number of the record under which a majority promised */
-    /* the next try needs a new ballot: this one was prepared, or a voter refused it for a higher
-     * promise */
+    /* the next try needs a new ballot: the present one was prepared, or a voter refused it because
+     * of a higher promise */
     bool spent;
     uint8_t order[MESSAGE_VOTERS_MAX]; /* the voters, the preferred one first */
 };

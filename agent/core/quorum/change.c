@@ -15,7 +15,7 @@
 #include "reactions.h"
 
 enum {
-    PAUSE_MIN_MS = 20, /* before a new ballot, at random */
+    PAUSE_MIN_MS = 20, /* PAUSE_MIN_MS to PAUSE_MAX_MS: the random pause before a new ballot */
     PAUSE_MAX_MS = 120,
     GIVE_UP_MS = 20000, /* a proposal is given up if it has no majority after this time */
     SILENT_MS = 5000,   /* a newcomer is given up if it reports nothing for this long */
@@ -328,8 +328,8 @@ static bool voters_answer(const struct quorum *quorum, struct proposal *proposal
 }
 
 /* Returns the index of another voter that has the requested address; now->count if none has. Of two
- * voters with one address, only one could be reached. The cell might then need the other one to
- * move either of them away again. */
+ * voters with one address, only one could be reached. To give one of them another address again,
+ * the cell might then need the vote of the voter that cannot be reached. */
 static uint32_t taken_by(const struct message_voters *now, const struct message_member_asked *asked)
 {
     uint32_t at = 0;
@@ -465,7 +465,7 @@ static bool is_newcomer(const struct message_voters *record, const struct messag
 }
 
 /* Returns the voter that is to be moved, if the proposal lacks its promise or its accept; NULL if
- * it does not. */
+ * the proposal lacks neither. */
 static const struct message_agent *lacking(const struct quorum *quorum,
                                            const struct proposal *proposal)
 {

@@ -10,22 +10,22 @@ struct proposal {
     uint8_t reason;
     struct message_agent subject;
     struct message_member_asked asked;
-    uint32_t number;              /* the number that the change makes */
-    struct message_voters record; /* what is proposed; count 0: not known yet */
+    uint32_t number;              /* the number of the record that the change makes */
+    struct message_voters record; /* the record that is proposed; count 0: not known yet */
     bool read;                    /* `record` was read from an acceptor */
-    /* DECIDES, for a removal. parting: the voter may not coordinate any more. leaves: it is handing
-     * its partitions over, before the ballot begins. */
+    /* For a removal in the stage DECIDES. parting: the voter may not coordinate any more. leaves:
+     * it is handing its partitions over, before the ballot begins. */
     bool parting;
     bool leaves;
-    int64_t leaves_ns; /* the latest end of `leaves` */
+    int64_t leaves_ns; /* when `leaves` ends at the latest */
     bool accepting;
     uint64_t ballot;
     uint64_t best;     /* the newest ballot under which an acceptor had accepted a record */
     uint8_t promised;  /* the voters of n that promised, by bit */
     uint8_t accepted;  /* the voters of n that accepted, by bit */
     bool newcomer_has; /* the newcomer accepted */
-    int64_t next_ns;   /* when to send again */
-    int64_t until_ns;  /* when to give up */
+    int64_t next_ns;   /* when to repeat the messages */
+    int64_t until_ns;  /* when to give the proposal up */
     /* LEARNS */
     uint64_t learn_id;
     uint64_t store_id[2]; /* the newcomer's store */
@@ -36,10 +36,10 @@ struct proposal {
 
 /* What is known about the completion of the present number. */
 struct completion {
-    uint8_t knows;      /* the voters that use it, by bit */
-    bool removed_knows; /* the removed voter uses it */
-    int64_t since_ns;   /* since when a majority of the previous number is known to use it; 0: it is
-                         * not known */
+    uint8_t knows;      /* the voters that use the present number, by bit */
+    bool removed_knows; /* the removed voter uses the present number */
+    int64_t since_ns;   /* since when a majority of the previous number is known to use the present
+                         * one; 0: it is not known */
     bool guarded;       /* all sessions were counted as just renewed at since_ns */
     struct message_partitions settled;
     uint8_t listed;  /* the voters whose marks were read, by bit */
@@ -51,7 +51,7 @@ struct completion {
 struct learning {
     uint64_t id; /* the id of the proposer's change; 0: this store does not learn */
     struct message_agent proposer;
-    int64_t until_ns; /* it ceases to learn if no LEARN comes before */
+    int64_t until_ns; /* this store ceases to learn if no LEARN comes before this time */
     int64_t next_ns;  /* when to report again */
     uint32_t passes;  /* how often all partitions were read */
     uint32_t copied;  /* partitions that were read in this pass */
@@ -68,7 +68,7 @@ struct change {
     int64_t guarded_ns[2];
     int64_t *older_ns; /* by agent: when a message of an older version last came; 0: never */
     /* by agent and voter: up to this epoch, that voter has marked the agent's sessions as ended.
-     * This voter has read it since it uses the present record of voters. */
+     * This voter has read that under the present record of voters. */
     uint32_t (*epochs)[MESSAGE_VOTERS_MAX];
 };
 

@@ -106,8 +106,8 @@ static void send_hello(struct quorum *quorum, uint32_t voter)
 void members_answer(struct quorum *quorum, uint32_t agent, const struct message_hello *asked)
 {
     uint32_t voter = agents_as_voter(quorum, agent);
-    /* a RETIRED or LEARNING store is no voter's, but its agent has a quorum core, and that core
-     * asks */
+    /* a RETIRED or LEARNING store belongs to no voter, but its agent has a quorum core, and that
+     * core asks */
     bool core = voter < quorum->config->voter_count ||
                 (asked != NULL && asked->status >= MESSAGE_STATUS_RETIRED);
     enum message_kind kind = core ? MESSAGE_HELLO : MESSAGE_HELLO_ACK;
@@ -239,7 +239,7 @@ static bool is_old_copy(struct quorum *quorum, const struct message *message)
     return true;
 }
 
-/* LISTED: checks that this store has every commit of it that the sender has seen. If this is so for
+/* LISTED: checks that this store has every commit that the sender has seen of it. If this is so for
  * a majority of the voters, itself included, this voter votes. */
 static void check_seen(struct quorum *quorum, uint32_t voter, const struct message *message)
 {
@@ -433,7 +433,8 @@ bool members_load(struct quorum *quorum, const struct quorum_member *row)
     uint32_t voter = voter_named(quorum, &row->voter);
     quorum->members->voted = quorum->members->voted || is_own_name(quorum, &row->voter);
     if (voter == quorum->config->voter_count) {
-        return quorum->members->voters.number > 1; /* a voter that was removed */
+        /* the row is valid if its voter may have been removed */
+        return quorum->members->voters.number > 1;
     }
     quorum->members->of[voter].line = row->member;
     return row->member.generation != 0;

@@ -64,8 +64,8 @@ struct members {
     uint64_t opened_commit;    /* the store's commit when it was opened */
     uint64_t vote_commit;      /* from this commit on, messages report the current commit */
     uint64_t nonce;            /* this voter's HELLO carries it, and an answer must repeat it */
-    uint64_t rules_digest;     /* of the rules and the voters of record 1 */
-    uint64_t durations_digest; /* of the rules without the voters */
+    uint64_t rules_digest;     /* the digest of the rules and of the voters of record 1 */
+    uint64_t durations_digest; /* the digest of the rules without the voters */
     uint32_t number;           /* the membership number in the headers that this voter sends */
     struct message_voters voters; /* the record that this agent uses */
     uint64_t voters_digest;
@@ -101,8 +101,8 @@ void members_recount(struct quorum *quorum);
 void members_count_votes_anew(struct quorum *quorum);
 /* Notes the cell's rules, which name the voters. */
 void members_note_rules(struct quorum *quorum);
-/* The commit that the store had when it was opened. If an earlier process opened the store and
- * never voted, the lower commit that the store had then. */
+/* Returns the commit that the store had when it was opened. If an earlier process opened the store
+ * and never voted, returns the lower commit that the store had then. */
 uint64_t members_opened_commit(const struct quorum *quorum);
 /* Persists the commit that the store had when it was opened, in the first commit of this process.
  * Does nothing if an earlier process has persisted it. */
@@ -149,7 +149,7 @@ void members_log_wait(struct quorum *quorum, uint8_t rejoin_there);
 /* Begins the wait. Returns false if the configuration has none. */
 bool recover_start(struct quorum *quorum);
 /* Returns whether this voter waits. recover_is_over() and recover_tick() are only for a voter that
- * does. */
+ * waits. */
 bool recover_waits(const struct quorum *quorum);
 /* Returns how long this voter still waits; 0: it does not wait. */
 int64_t recover_left_ns(const struct quorum *quorum);

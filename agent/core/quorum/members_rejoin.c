@@ -34,7 +34,7 @@
 
 enum { PREPARE_AGAIN_MS = 200, PAUSE_MIN_MS = 20, PAUSE_MAX_MS = 60 };
 
-/* More than half of the others. */
+/* Returns the least number of voters that is more than half of the other voters. */
 static uint32_t needed(const struct quorum *quorum)
 {
     return (quorum->config->voter_count + 1) / 2;
@@ -216,7 +216,7 @@ void members_promise(struct quorum *quorum, const struct message *message)
         return;
     }
     ballots_note(quorum, promise->higher);
-    if (message->number == 0) { /* a version of the wire protocol without changes of the voters */
+    if (message->number == 0) { /* the sender's wire protocol has no changes of the voters */
         rejoin->promised_change |= (uint8_t)(1u << voter);
     }
     bool all = true;

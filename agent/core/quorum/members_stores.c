@@ -2,11 +2,11 @@
  * The record of stores, this voter's status, and the commit that its messages report. See
  * members.h.
  *
- * Until a store votes, its messages report the commit that it had when it was opened. That number
- * is persisted as the store's own row of `seen`. Why: a process that starts and ends without voting
- * makes commits too, and by such commits an old copy of a store must not catch up with the commits
- * that other voters have seen. So the first commit that a process makes contains that row, whatever
- * that commit is for and whatever the voter's status is (members_keep_opened,
+ * Until a store votes, its messages report the commit that it had when it was opened. That commit
+ * is persisted as the store's own row of `seen`, for this reason: a process that starts and ends
+ * without voting makes commits too, and by such commits an old copy of a store must not catch up
+ * with the commits that other voters have seen. So the first commit that a process makes contains
+ * that row, whatever that commit is for and whatever the voter's status is (members_keep_opened,
  * members_keep_opened_commit). The row is deleted when the store votes. Higher commits are reported
  * only once the deletion is durable. From then on each commit is reported at once, so any message
  * that shows a vote also shows a commit that contains that vote.
@@ -74,7 +74,7 @@ bool members_same_voters(const struct quorum *quorum, const struct message *mess
     const struct members *members = quorum->members;
     if (message->number == 0) {
         return members->voters.number == 1; /* a header without a number: an older version of the
-                                              * wire protocol */
+                                             * wire protocol */
     }
     return message->number == members->voters.number && message->digest == members->voters_digest;
 }

@@ -27,7 +27,7 @@
 enum {
     TELL_MS = 100, /* an agent is sent VOTERS or ASK_VOTERS at most this often */
     ASK_MS = 1000, /* how often the others are asked whether the record is complete */
-    /* how far a number may be above this agent's; each change takes longer than a ttl */
+    /* how far a number may be above this agent's number; each change takes longer than a ttl */
     NUMBERS_FREE = 1 << 16,
 };
 

@@ -438,7 +438,7 @@ static bool tries_in_vain(const struct quorum *quorum, struct plan *plan,
 {
     bool conflicts = plan->writes || request->mode == MESSAGE_MODE_EXCLUSIVE;
     if (plan->held) {
-        return false; /* for a short time, acquires that are older may still be on their way */
+        return false; /* soon after a take-over, older acquires may still be on their way */
     }
     return (plan->waits && plan->waiter != request->agent && conflicts) ||
            is_in_use(plan, request) || is_closed(quorum, plan);

@@ -250,7 +250,7 @@ int64_t plan_delay_end_ns(const struct quorum *quorum, const struct record *valu
 
 /* ---- queues_answer.c ---- */
 
-/* Names the table of this voter that is full in the message, for display. */
+/* Writes into *refused which table of this voter is full, for display. */
 void answer_say_full(const struct quorum *quorum, struct message_refused *refused,
                      enum hfi_table table);
 /* Refuses the request with MESSAGE_REFUSED_FULL or _QUOTA. table: the table of this voter that is

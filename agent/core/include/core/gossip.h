@@ -175,8 +175,8 @@ int64_t gossip_next_tick_ns(const struct gossip *gossip);
  * anything to publish. */
 bool gossip_active(const struct gossip *gossip);
 
-/* Publishes what this host knows of a lock now. Does nothing if only ages differ from what it
- * published last. Returns false if there is no room: try again later. Call it after START. */
+/* Publishes what this host knows of a lock now. Does nothing if only ages differ from what this
+ * agent published last. Returns false if there is no room: try again later. Call it after START. */
 bool gossip_put_lock(struct gossip *gossip, const struct gossip_lock *lock, int64_t now_ns)
     __attribute__((warn_unused_result));
 

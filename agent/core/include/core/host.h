@@ -144,18 +144,18 @@ struct host_event {
         } connected;
         struct {
             const struct hfi_frame *frame;
-            uint32_t missing; /* bit by voter: it is shown as down, see quorum_missing() */
+            uint32_t missing; /* bit by voter: the voter is shown as down, see quorum_missing() */
         } frame;
         uint32_t region; /* RING */
         const struct message *message;
         struct host_lease lease; /* LEASE, START */
         struct {
             uint32_t up; /* bit by voter: requests may go to this voter */
-            /* bit by voter: it answers renewals, and its link is not broken */
+            /* bit by voter: the voter answers renewals, and its link is not broken */
             uint32_t answering;
-            uint32_t refused; /* bit by voter: it refuses this agent, see message_refused */
-            /* bit by voter: its link has come up since the last such event. What was sent before
-             * may be lost, and the voter may have been restarted */
+            uint32_t refused; /* bit by voter: the voter refuses this agent, see message_refused */
+            /* bit by voter: the voter's link has come up since the last HOST_VOTERS. Messages that
+             * were sent before may be lost, and the voter may have been restarted */
             uint32_t linked;
         } voters; /* VOTERS */
         /* HOST_RECORD. The caller keeps this record unchanged until the next HOST_RECORD: the host
@@ -425,7 +425,7 @@ struct host_counts {
                              * it */
     uint64_t give_backs;    /* grants given back for any reason, acknowledged by the quorum */
     uint64_t ranges;        /* ranges of tokens that were leased to this host */
-    uint64_t looks;         /* looks at all lock words, one at each renewal; see hold_age below */
+    uint64_t looks;         /* how often all lock words were looked at: once at each renewal */
     uint64_t sessions_lost;
     uint64_t losses[HOST_LOSS_COUNT];
     uint64_t repairs; /* repairs of a region that contradicted what this agent knows */

@@ -71,8 +71,8 @@ struct quorum_config {
     struct quorum_limits limits;
     uint32_t membership;
     uint32_t voter_count; /* 1 to 7 */
-    /* index in voters; QUORUM_NO_VOTER: this store voted until its voter was removed, or it
-     * learns */
+    /* index in voters; QUORUM_NO_VOTER: this store's voter was removed, or this store is a learner
+     * (members.h) */
     uint32_t self;
     struct message_agent name; /* this agent's name, if it is not among the voters */
     struct message_agent voters[MESSAGE_VOTERS_MAX]; /* in ascending order of their names */
@@ -96,8 +96,8 @@ struct quorum_config {
     int64_t grace_ns;
     uint32_t max_drift_percent; /* at most 50 */
     char advertise[MESSAGE_ADDRESS_MAX];
-    char release[MESSAGE_RELEASE_MAX]; /* sent to hosts, for people */
-    char page[MESSAGE_ADDRESS_MAX];    /* likewise: the URL of this agent's status page */
+    char release[MESSAGE_RELEASE_MAX]; /* this agent's release, sent to hosts for display */
+    char page[MESSAGE_ADDRESS_MAX];    /* sent likewise: the URL of this agent's status page */
 };
 
 enum quorum_event_kind {

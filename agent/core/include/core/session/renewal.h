@@ -55,10 +55,10 @@ struct renewal_config {
      * new or an old copy. */
     bool asks_epoch;
     uint64_t rules;     /* message_rules_digest() of the cell's rules as this agent is configured */
-    uint64_t durations; /* message_durations_digest() of them */
+    uint64_t durations; /* message_durations_digest() of the same rules */
     char advertise[MESSAGE_ADDRESS_MAX];
-    char release[MESSAGE_RELEASE_MAX]; /* sent to voters, for people */
-    char page[MESSAGE_ADDRESS_MAX];    /* likewise: the URL of this agent's status page */
+    char release[MESSAGE_RELEASE_MAX]; /* this agent's release, sent to voters for display */
+    char page[MESSAGE_ADDRESS_MAX];    /* sent likewise: the URL of this agent's status page */
 };
 
 enum { RENEWAL_ACTIONS = 2 * MESSAGE_VOTERS_MAX };
