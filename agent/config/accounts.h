@@ -6,11 +6,11 @@
  * for it. Until a name is found, nobody has rights by that name.
  *
  * The modules of the name services run in the process that asks, and make system calls that nobody
- * can list. So a process beside the agent (io/beside.h), `holdfastd-names`, asks. It has no filter
- * of system calls; the agent, which talks to strangers, keeps its own filter. The process knows the
- * names because it is a fork of the agent. The agent can only tell the process to look names up,
- * and the process answers with numbers. It ends when all names are found, or with the agent. A
- * hostile name service may take the process over, so the agent checks each answer.
+ * can list. So a process beside the agent (io/beside.h), `holdfastd-names`, looks the names up. It
+ * has no filter of system calls; the agent, which talks to strangers, keeps its own filter. The
+ * process knows the names because it is a fork of the agent. The agent can only tell the process to
+ * look names up, and the process answers with numbers. It ends when all names are found, or with
+ * the agent. A hostile name service may take the process over, so the agent checks each answer.
  *
  * The process reads /etc/passwd and /etc/group first, for all names. Then it asks the name services
  * for the remaining names, one by one. If a lookup hangs, only names that are not in the files stay
@@ -23,7 +23,7 @@
 
 #include "config/config.h"
 
-/* Looks a user or group up. Returns false if the name does not exist, or no name service can tell
+/* Looks a user or group up. Returns false if the name does not exist, or if no name service answers
  * now. May block. */
 typedef bool accounts_lookup_fn(const char *name, bool is_group, uint32_t *id);
 

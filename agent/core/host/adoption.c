@@ -91,7 +91,7 @@ void host_load_grant(struct host *host, const struct message_name *name,
     struct message_order version;
     if (!own_grant(host, value, &version) || !lock_find(host, name->bytes, name->length, &at) ||
         !space_grants_are_known(host, at.space)) {
-        /* in a larger cell the value of this agent's own acceptor need not be the chosen one */
+        /* in a larger cell the value of this agent's own acceptor need not be the chosen value */
         return;
     }
     uint64_t top = atomic_load(&space_region(host, at.space)->slots[at.slot].token_top);

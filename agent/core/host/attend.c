@@ -183,7 +183,7 @@ void attend_reclaim(struct host *host, uint32_t index, struct host_actions *acti
             slot_unmake(host, at, actions);
             taken++;
         } else if (lock_state(host, at) == LOCK_ADOPTED && lock_mode(host, at) == HFI_GRANT_NONE) {
-            /* asks in order to learn which grant the lock has, not to get a grant */
+            /* the agent asks here to learn which grant the lock has, not to get a grant */
             grant_ask(host, at, 0, actions);
             taken++;
         } else if (lock_state(host, at) == LOCK_GRANTED && hub_lease_is_safe(host) &&

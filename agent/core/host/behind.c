@@ -5,7 +5,7 @@
 #include "proto/ending.h"
 #include "proto/region.h"
 
-enum { VIEWS_MAX = 256 }; /* at most so many items of gossip are read for one note */
+enum { VIEWS_MAX = 256 }; /* the most items of gossip that are read for one note */
 
 struct behind_entry {
     struct message_name name; /* length 0: the entry is free */

@@ -29,8 +29,8 @@ struct clients {
     struct holder_id *ids;
     uint32_t capacity;
     uint32_t connected;
-    uint32_t survivors; /* clients with CLIENT_SURVIVOR set */
-    uint32_t busy;      /* clients with BURYING, SCANNING or POKE set */
+    uint32_t survivors; /* the number of clients with CLIENT_SURVIVOR set */
+    uint32_t busy;      /* the number of clients with BURYING, SCANNING or POKE set */
     uint32_t id_count;
     uint32_t ids_high; /* highest id ever given */
 };

@@ -88,7 +88,7 @@ struct host {
     struct host_lease lease; /* the session; its epoch is the epoch of all grants */
     struct host_counts counts;
     uint64_t last_request; /* the number of the last message that expects an answer */
-    uint32_t walked;       /* the handles and seats that work has looked at since the last tick */
+    uint32_t walked;       /* the number of handles and seats looked at since the last tick */
     struct work *work;
     struct spaces *spaces;
     struct locks *locks;

@@ -26,7 +26,7 @@ struct locks;
 
 enum lock_state {
     LOCK_FREE = 0, /* the slot has no lock */
-    LOCK_IDLE,     /* named, no grant here */
+    LOCK_IDLE,     /* the lock has a name, but its grant is not here */
     LOCK_ASKING,
     LOCK_GRANTED,
     LOCK_AMENDING, /* granted; more tokens or a longer lock-delay were asked for */

@@ -56,7 +56,7 @@ static uint32_t proposer(const struct host *host, const struct message_agent *su
 static void send_question(struct host *host, struct operator_question *question,
                           struct host_actions *actions)
 {
-    /* two questions to the first voter, then one to each other one */
+    /* two questions to the first voter, then one to each other voter */
     uint32_t turn = question->tries < 2 ? 0 : question->tries - 1;
     uint32_t voter = proposer(host, &question->asked.voter, turn);
     if (voter != NONE) {

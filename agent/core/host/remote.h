@@ -26,7 +26,7 @@ enum {
      * user other than root may have half of either kind. */
     REMOTE_BREAKS_MAX = 24,
     REMOTE_QUESTIONS_MAX = REMOTE_BREAKS_MAX + 128,
-    /* one for each break, and one more for breaks that need no question */
+    /* one tally for each break, and one more for breaks that need no question */
     REMOTE_TALLIES = REMOTE_BREAKS_MAX + 1,
 };
 

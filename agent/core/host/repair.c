@@ -1,4 +1,4 @@
-/* Repairs outside the locks' words, and the pass over all of a region: see repair.h. */
+/* The repairs outside the locks' words, and the pass over all of a region: see repair.h. */
 #include "repair.h"
 
 #include "attend.h"

@@ -14,7 +14,7 @@ struct tally_owner {
                     * holds that it ended */
     bool counts;   /* a voter has named the owner, so the owner's answer counts */
     bool answered; /* the owner has reported which holds it ended */
-    /* its answer: */
+    /* the owner's answer: */
     int32_t result;
     uint32_t total;
     int64_t closed_until_ns;

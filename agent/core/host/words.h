@@ -31,7 +31,7 @@ void word_adopt(struct host *host, struct lock_ref at, uint32_t delay_ms);
 /* Puts the lock's grant in force. token_first is the next token to hand out. */
 void word_put_in_force(struct host *host, struct lock_ref at, uint64_t token_first,
                        struct host_actions *actions);
-/* Returns the last token of the lock that was used, as its word says. */
+/* Returns the lock's last used token, as the lock's word says. */
 uint64_t word_token_used(const struct host *host, struct lock_ref at);
 /* Adds 1 to the namespace's number of repairs. The caller has corrected something about that lock
  * in the region. */

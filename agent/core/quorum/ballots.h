@@ -1,6 +1,6 @@
 /*
  * Ballots: which partitions this voter coordinates, and under which ballot a majority has promised
- * them to it.
+ * them to this voter.
  *
  *   OTHERS -> PREPARING   of the voters that can coordinate, this one is the preferred one, and no
  *                         other voter claims the partition (voters_claimed())
@@ -11,7 +11,7 @@
  *
  * A prepared partition is *yielded* when the preferred voter is back and has been able to
  * coordinate for long enough (voters_settled()), or when this voter is about to be removed. This
- * voter then claims the partition no more, so the preferred voter takes it over. It decides
+ * voter then no longer claims the partition, so the preferred voter takes it over. It decides
  * requests as before until the others refuse its ballot, so that the requests need not wait.
  *
  * A proposal's order is (ballot, sequence). A ballot belongs to one voter. Each round is durable
@@ -73,7 +73,8 @@ bool ballots_claims(const struct quorum *quorum, uint32_t partition);
 /* The ballot that this voter last used for the partition. */
 uint64_t ballots_of(const struct quorum *quorum, uint32_t partition);
 /* ballots_prepared_ns() returns when the partition became PREPARED. ballots_left_ns() returns when
- * it last left that state (long ago if it never was PREPARED). Nanoseconds of the step's clock. */
+ * it last left that state (long ago if it never was PREPARED). Both times are in nanoseconds of the
+ * step's clock. */
 int64_t ballots_prepared_ns(const struct quorum *quorum, uint32_t partition);
 int64_t ballots_left_ns(const struct quorum *quorum, uint32_t partition);
 /* Returns whether a voter other than `voter` coordinates the partition, as far as is known here.

@@ -1,8 +1,8 @@
 /*
  * Bounds: the highest numbers that a message may name. The cell keeps some numbers that only rise:
  * ballots, epochs, generations. After the last ballot the cell would stop for good. After a host's
- * last epoch that host would stop for good, and after a voter's last generation that voter. So a
- * message of a faulty voter or of a liar must not raise a number to its end.
+ * last epoch that host would stop for good, and after a voter's last generation that voter would.
+ * So a message of a faulty voter or of a liar must not raise a number to its end.
  *
  * A number in a message may be above the highest number that this voter knew when it started, by a
  * fixed distance at most. The distance is far more than a healthy cell uses between two restarts of

@@ -9,10 +9,10 @@
  * A record that was read is proposed again, never replaced (Lamport 2001, "Paxos made simple",
  * 2.2).
  *
- * Number n + 2 may begin when n + 1 is complete: a majority of n uses n + 1; a majority of n + 1
- * ends no session any more that a majority of n may have extended; every partition was prepared
- * under n + 1, and everything that a majority of n held is at a majority of n + 1; and the marks of
- * ended sessions are settled. Every voter checks this by itself (change_complete.c).
+ * Number n + 2 may begin when n + 1 is complete: a majority of n uses n + 1; a majority of n + 1 no
+ * longer ends sessions that a majority of n may have extended; every partition was prepared under
+ * n + 1, and everything that a majority of n held is at a majority of n + 1; and the marks of ended
+ * sessions are settled. Every voter checks this by itself (change_complete.c).
  *
  * A store that may join copies the registers first (change_learn.c), and its answers count only
  * when it uses a record that names it (members.h).

@@ -14,8 +14,8 @@
 enum {
     REPORT_MS = 200,
     FORGET_MS = 10000, /* this store ceases to learn if no LEARN came for this long */
-    PASSES = 2,        /* after so many passes it has everything except what changed during the last
-                        * pass */
+    PASSES = 2,        /* after so many passes this store has everything except what changed during
+                        * the last pass */
 };
 
 bool learning_is_ready(const struct quorum *quorum)

@@ -1,6 +1,6 @@
 /*
- * The start of a voter, HELLO, and what was seen of other stores. Gives messages and ticks to the
- * other files of members. See members.h.
+ * The start of a voter, HELLO, and what was seen of other stores. This file gives messages and
+ * ticks to the other files of members. See members.h.
  */
 #include "members.h"
 

@@ -12,7 +12,7 @@
 
 /* A voter (this one included) and its store. */
 struct member {
-    struct message_member line; /* its line of the record; generation 0 if there is none */
+    struct message_member line; /* the voter's line of the record; generation 0 if there is none */
     uint64_t store_id[2];       /* while there is no record: the store id in the voter's HELLO */
     /* For another voter: the id of its store, the highest commit of that store that a message
      * reported, and the highest that this voter has persisted. For this voter: kept_commit is 0
@@ -52,8 +52,8 @@ struct rejoin {
 
 /* The wait after a recovery of the cell. */
 struct recover {
-    int64_t votes_ns; /* when this voter begins to vote; 0: it does not wait */
-    int64_t log_ns;   /* when to log again that it waits */
+    int64_t votes_ns; /* when this voter begins to vote; 0: this voter does not wait */
+    int64_t log_ns;   /* when to log again that this voter waits */
 };
 
 struct members {

@@ -170,8 +170,8 @@ void members_announce(struct quorum *quorum)
 
 /* ---- Commits ---- */
 
-/* The store's commit when it was opened. If an earlier process opened the store and never voted,
- * returns the lower commit that the store had then. */
+/* Returns the store's commit when it was opened. If an earlier process opened the store and never
+ * voted, returns the lower commit that the store had then. */
 uint64_t members_opened_commit(const struct quorum *quorum)
 {
     uint64_t opened = quorum->members->opened_commit;

@@ -214,7 +214,7 @@ static void set_status(struct quorum *quorum, const struct succession *successio
         sessions_refresh(quorum);
         members_vote(quorum);
     } else if (members->status == MESSAGE_STATUS_LEARNING && quorum->config->rejoin) {
-        /* it starts over, and learns only now that the cell has added it as a voter */
+        /* this store starts over, and learns only now that the cell has added it as a voter */
         members->status = MESSAGE_STATUS_REJOINING;
         rejoin_start(quorum);
     } else {

@@ -303,7 +303,7 @@ static void want_ends(struct quorum *quorum, const struct share *owners, uint32_
  * owners that have given them back since the break came. The latter may still report holds that
  * they ended.
  *
- * A host of an earlier release takes the first answer for the outcome. So it gets no names, and
+ * A host of an earlier release treats the first answer as the outcome. So it gets no names, and
  * this voter answers it only if there is no owner to ask.
  */
 static void answer_break(struct quorum *quorum, const struct queued_request *request,

@@ -28,7 +28,7 @@
  * on, a late repeat's token is in no range of this version. The last token of the range would not
  * do: if part of the range is given back, a later range may end at the same token. (Hosts of an
  * earlier release do name the last token of the range. That is safe, because after that their whole
- * range is taken for used.)
+ * range counts as used.)
  *
  * The sizes of ranges are a budget: docs/TIMEOUTS.md, "How long tokens last".
  */

@@ -19,8 +19,9 @@
  *                 author's 256 buckets, and gets the items of the buckets that differ. This repairs
  *                 what rumours missed, and brings signs of life
  *
- * Costs, for n agents. An agent sends, whatever n is:
- *   at rest: EXCHANGE_PEERS / EXCHANGE = 4 digests a second, and answers to 4 digests: 8 messages;
+ * Costs in a cell of n agents. Whatever n is, an agent sends:
+ *   when nothing changes: EXCHANGE_PEERS / EXCHANGE = 4 digests a second, and answers to 4 digests,
+ *   which makes 8 messages;
  *   when the cell changes all the time: 30 rumours a second more (FANOUT / ROUND), and for each of
  *   the 8 digests at most one message of hashes and REPAIR_PACKETS messages of items.
  * No packet is larger than 8 KiB. A digest takes about 35 bytes for each author. If there are more
