@@ -443,7 +443,7 @@ static bool answer_valid(const struct message *message)
     case MESSAGE_RECALL:
         return session_valid(&version->agent, version->epoch) && version->name.length > 0 &&
                order_valid(version->version) && version->recall < MESSAGE_RECALL_END;
-    case MESSAGE_REFUSED: /* the epoch is 0 if it answers a BREAK */
+    case MESSAGE_REFUSED: /* the epoch may be 0 in the answer to a BREAK */
         return agent_name_valid(&refused->agent) && refused->reason >= MESSAGE_REFUSED_FULL &&
                refused->reason < MESSAGE_REFUSED_END &&
                (refused->owner.length == 0 || agent_name_valid(&refused->owner));
