@@ -5,8 +5,8 @@
  * calls release, or when the last deadline that the process knows has passed by its host's clock. A
  * hold may also end without a release: by death, hang-up, its own limit, or the session's end. In
  * this case the lock must stay closed for its lock-delay. Within one session the host's clock
- * measures the lock-delay, otherwise true time. Each new hold is compared with every other hold of
- * that lock, on any host.
+ * measures the lock-delay; otherwise true time does. Each new hold is compared with every other
+ * hold of that lock, on any host.
  *
  * Tokens are checked for the whole cell and by true time. An exclusive hold has a higher token than
  * every hold before it. A shared hold has at least the token of every exclusive hold before it. If

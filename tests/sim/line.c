@@ -11,7 +11,7 @@
  * times in messages.) No agent is starved, because otherwise the time at which an agent reads a
  * message would decide which host came first.
  *
- * If agents end on SIGTERM, no host is passed over that came before its agent ended. If agents are
+ * If agents end on SIGTERM, no host that came before its agent ended is passed over. If agents are
  * killed, a host may be passed over only if three things are true. The host's agent is away, or has
  * just come back, while the next owner is chosen. The lock has another coordinator than when that
  * agent ended. The new coordinator has never received the host's request (the check cannot see

@@ -723,7 +723,7 @@ enum breaking {
     BREAK_LATE_SHARE,      /* a message about an earlier grant makes the present grant shared */
     BREAK_BARRED,          /* a spoilt namespace gets a new region at once */
     BREAK_ANEW,            /* the agent forgets that its namespace was given up in this session, and
-                        * believes grants from before */
+                            * uses grants from before */
     BREAK_SOUND,           /* the agent trusts a spoilt region until it notices the fault */
     BREAK_IN_USE,          /* the coordinator ignores owners that report their grant in use */
     BREAK_ONE_OWNER,       /* a break is reported as done when one owner has answered */
@@ -733,7 +733,7 @@ enum breaking {
     BREAK_CHANGE_ACCEPTED, /* a voter uses a record when it has accepted it */
     BREAK_CHANGE_DURABLE,  /* a voter may use a record that is not on its disk */
     BREAK_CHANGE_TOLD,     /* a vote for a record is sent before it is durable */
-    BREAK_BALLOT_KEPT,     /* ballots go on when the record changes */
+    BREAK_BALLOT_KEPT,     /* a coordinator keeps its ballots when the record changes */
     BREAK_RECOVERY_FLOOR,  /* the tokens of a recovered cell begin at 1 again */
     BREAK_RECOVERY_WAIT,   /* the voter of a recovered cell votes at once */
 };

@@ -136,8 +136,8 @@ START_TEST(move)
 }
 END_TEST
 
-/* A mistyped name removes nobody. `replace` with a mistyped OLD adds nobody. It goes on only if the
- * last change has removed OLD. */
+/* A mistyped name removes nobody. `replace` with a mistyped OLD adds nobody. It goes on if the last
+ * change has removed OLD. */
 START_TEST(the_old_voter_is_none)
 {
     run_command("voters=uuu,member=c", "member remove x", &ran);
@@ -161,7 +161,7 @@ START_TEST(the_old_voter_is_none)
     ck_assert_str_eq(ran.out, "x is no voter; its agent may be switched off\n"
                               "d is a voter, at tcp://10.0.0.4:7411\n");
     run_command("voters=uuu,member=c", "member replace x c tcp://10.0.0.3:7411", &ran);
-    ck_assert_int_eq(ran.status, 0); /* it is done already */
+    ck_assert_int_eq(ran.status, 0); /* c has already replaced x */
     ck_assert_str_eq(ran.out, "x is no voter, and nothing was changed (the voters are dev, b, c)\n"
                               "c is a voter, at tcp://10.0.0.3:7411\n");
     ck_assert_ptr_null(strstr(ran.log, "member"));

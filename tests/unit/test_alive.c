@@ -62,7 +62,7 @@ START_TEST(nobody_answers)
     judged(ALIVE_NO);
     answer('a', MESSAGE_STATUS_VOTING, &record)->heard = false;
     answer('b', MESSAGE_STATUS_VOTING, &record)->heard = false;
-    judged(ALIVE_NO); /* agents of another cell, perhaps */
+    judged(ALIVE_NO); /* these agents may belong to another cell */
 }
 END_TEST
 

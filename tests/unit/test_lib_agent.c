@@ -135,7 +135,7 @@ START_TEST(a_listing_that_never_ends_is_an_error)
     ck_assert_int_eq(try_connect(), 0);
     atomic_store(&agent.mood, MOOD_IN_CIRCLES);
     ck_assert_int_eq(hf_list(client, "", count_lock, &count), HF_EPROTO);
-    ck_assert_int_eq(count, 3); /* a, b, and a again */
+    ck_assert_int_eq(count, 3); /* the library counted a, b, and a again */
     atomic_store(&agent.mood, MOOD_GOOD);
     ck_assert_int_eq(REACHED(hf_list(client, "", count_lock, &count)), 0);
 }

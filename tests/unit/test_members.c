@@ -242,8 +242,9 @@ START_TEST(old_copy_of_a_store_that_started_over_is_refused)
 }
 END_TEST
 
-/* The disk of a voter lacks the voter's own line, as if it had lost the last commit of its first
- * start. The other voters have that line. The voter starts over with that line. */
+/* The disk of a voter lacks the voter's own line in the record of stores, as if it had lost the
+ * last commit of its first start. The other voters have that line. The voter starts over with that
+ * line. */
 START_TEST(starts_over_with_the_line_that_the_others_have)
 {
     static struct cell_disk copy;

@@ -395,7 +395,8 @@ START_TEST(a_removed_voter_learns_again)
         rig_kill(rig, 0);
     } else {
         rig_run(rig, 2000); /* node 0 learns that its removal is complete */
-        /* votes from before the removal that still wait for the disk report this commit, too */
+        /* votes that were made before the removal and still wait for the disk report this commit,
+         * too */
         struct message learn = rig_message(rig, 1, MESSAGE_LEARN);
         learn.as.told.learn = true;
         learn.as.told.id = 1;
@@ -638,7 +639,8 @@ START_TEST(a_record_that_was_read_goes_on)
         uint32_t outcome = interrupted_add((int64_t)(seed % 5));
         seen[outcome]++;
         if (outcome == 1) {
-            rig->nodes[3].cut = false; /* needed: only two of three old voters run */
+            rig->nodes[3].cut = false; /* the newcomer is needed, because only two of three old
+                                        * voters run */
         }
         struct message_membered answer = change(1, MESSAGE_MEMBER_MOVE, 2, MESSAGE_CHANGE_CHOSEN);
         const struct message_voters *now = quorum_voters(rig->nodes[1].quorum);

@@ -443,7 +443,8 @@ static void repack_leaf(struct repack *repack, const msgpack_object *object)
         msgpack_pack_array(&repack->packer, 0);
         repack->done = true;
     } else {
-        msgpack_pack_object(&repack->packer, *object); /* not an array, so it cannot be shortened */
+        msgpack_pack_object(&repack->packer, *object); /* the object is no array, so it cannot be
+                                                        * shortened */
     }
 }
 
