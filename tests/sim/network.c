@@ -416,7 +416,8 @@ void net_cut(void)
     if (sim_draw(3) == 0) {
         side = sim_random(); /* splits the cell into two random parts */
     } else if (sim_draw(2) == 0) {
-        only = sim_draw(world.agent_count); /* cuts that one agent off from this agent only */
+        only = sim_draw(world.agent_count); /* cuts the agent of `side` off from one random agent
+                                             * only */
     }
     for (uint32_t a = 0; a < world.agent_count; a++) {
         for (uint32_t b = 0; b < world.agent_count; b++) {

@@ -610,12 +610,12 @@ void watch_durable(const struct sim_agent *agent, const struct action *action);
 uint32_t partition_of(uint32_t lock);
 /* Checks that the disk with which an agent starts has everything that the agent has reported. */
 void watch_starts(const struct sim_agent *agent);
-/* Notes that the agent's store is no longer what other voters know of it, so that the voter must
- * start over. */
+/* Notes that the agent's store is no longer the store that other voters know, so that the voter
+ * must start over. */
 void watch_forgot(const struct sim_agent *agent);
 /* Notes that the store was emptied, because the voter was removed. */
 void watch_retired(const struct sim_agent *agent);
-/* Notes that the agent's store is now that of a recovered cell. */
+/* Notes that the agent's store now belongs to a recovered cell. */
 void watch_recovered(const struct sim_agent *agent);
 /* Checks that the voters' disks have the grant under which a process of that agent holds the
  * lock. */

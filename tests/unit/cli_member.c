@@ -21,7 +21,7 @@ START_TEST(add_until_it_is_complete)
     SAYS(ran.err, "d: the voters decide");
     SAYS(ran.err, "d: decided; the cell settles");
     ck_assert_ptr_nonnull(strstr(ran.log, "member 1 d tcp://10.0.0.4:7411 1\n"));
-    ck_assert_ptr_null(strstr(ran.log, "7411 2")); /* the id stays the same */
+    ck_assert_ptr_null(strstr(ran.log, "7411 2")); /* each repeat has the same id */
     run_command("voters=uuu,member=lc", "member add d tcp://10.0.0.4:7411 --json", &ran);
     ck_assert_int_eq(ran.status, 0);
     ck_assert_str_eq(ran.out, "{\"act\":\"add\",\"name\":\"d\",\"address\":\"tcp://10.0.0.4:7411\","

@@ -241,7 +241,8 @@ static void show(struct shown *shown, const char *character, size_t size)
     move_to(shown, shown->row, shown->column + 1);
 }
 
-/* Does what a control sequence says. Those that move no text and no cursor are skipped. */
+/* Does what a control sequence says. Sequences that move neither text nor the cursor are
+ * skipped. */
 static void control(struct shown *shown, char letter, long first, long second)
 {
     int count = first > 0 ? (int)first : 1;

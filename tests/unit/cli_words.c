@@ -232,8 +232,8 @@ static const struct {
     {"", "lock e " PRINT, 0, "e/41/dev:e:41/b c%20d x y/1 2 3 4/sb scd sx hf1|dev|s|4|y|c\n", ""},
     /* the variables drop holds that are over */
     {"check=-17", "lock x " PRINT, 0, "x/41/dev:x:41///\n", ""},
-    /* holds of another cell may still count there, so the variables keep them; the same is true of
-     * holds that the agent cannot judge */
+    /* holds of another cell may still count in that cell, so the variables keep them; the same is
+     * true of holds that the agent cannot judge */
     {"check=-11", "lock e " PRINT, 0,
      "e/41/dev:e:41/b c%20d x y/1 2 3 4/sb scd sx hf1|dev|s|4|y|c\n", ""},
     {"check=-18", "lock e " PRINT, 0,

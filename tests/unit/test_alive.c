@@ -119,7 +119,7 @@ START_TEST(those_that_do_not_vote)
 END_TEST
 
 /* Votes of another cell, of another generation, and of another record of one number do not count.
- * Those of an older record do: its voters follow. */
+ * Votes of an older record count, because its voters will follow the newer record. */
 START_TEST(those_of_another_record)
 {
     struct message_voters other;

@@ -265,8 +265,8 @@ START_TEST(an_observer_asks_for_a_newer_record)
     tell(MESSAGE_RECALL, "b", 2, "abcd");
     ck_assert_str_eq(trace, "host:recall");
     now_ns += 100 * MS;
-    tell(MESSAGE_RECALL, "d", 2, "abcd"); /* from a newcomer: the observer asks a voter that it
-                                           * knows, too */
+    tell(MESSAGE_RECALL, "d", 2, "abcd"); /* this message is from a newcomer, so the observer also
+                                           * asks a voter that it knows */
     ck_assert_str_eq(trace, "d:ask-voters a:ask-voters");
     tell(MESSAGE_RECALL, "b", 1, "abc");
     ck_assert_str_eq(trace, "host:recall");

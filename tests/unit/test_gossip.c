@@ -711,7 +711,7 @@ START_TEST(test_voters_change)
     ck_assert(gossip_owner(agents[0].gossip, 4, &owner));
     gossip_set_voter(agents[1].gossip, false, now);
     gossip_set_voter(agents[3].gossip, true, now);
-    gossip_set_voter(agents[2].gossip, true, now); /* it is a voter already */
+    gossip_set_voter(agents[2].gossip, true, now); /* agent 2 is a voter already */
     pass(1000 * MS);
     ck_assert(!gossip_owner(agents[0].gossip, 4, &owner));
     struct message_agent removed = name_of(1);

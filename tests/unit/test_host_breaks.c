@@ -460,8 +460,8 @@ static void wake_and_upgrade(void *arg, _Atomic uint32_t *word, int count)
 }
 
 /* Two readers have the lock. The agent ends the first one's hold. Before it ends the second hold,
- * that reader upgrades it to an exclusive one. The agent ends this hold, too, and a waiting process
- * gets the lock. _i: with --now, or without a lock-delay. */
+ * the second reader upgrades this hold to an exclusive one. The agent ends this hold, too, and a
+ * waiting process gets the lock. _i: with --now, or without a lock-delay. */
 START_TEST(an_upgrade_does_not_save_a_hold_from_the_break)
 {
     struct hfi_held held;

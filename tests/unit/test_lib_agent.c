@@ -251,9 +251,9 @@ static void *wait_for_lock(void *lock)
 }
 
 /*
- * An agent takes a living waiter for dead and gives its seat away. The agent ends before the waiter
- * can ask for another seat. The waiter must not wait in the old seat again, where no agent would
- * serve it.
+ * An agent treats a living waiter as dead, and gives its seat away. The agent ends before the
+ * waiter can ask for another seat. The waiter must not wait in the old seat again, where no agent
+ * would serve it.
  */
 START_TEST(a_seat_that_was_taken_away_is_not_waited_in_again)
 {

@@ -603,8 +603,8 @@ static void note_read(void *arg, uint32_t from, uint32_t to, const struct messag
 }
 
 /* A voter that starts over reads, at the same time, from all voters that have promised its ballot:
- * eight partitions from each, and no partition from two of them. It reads further partitions as
- * answers arrive. */
+ * eight partitions from each voter, and each partition from one voter only. It reads further
+ * partitions as answers arrive. */
 START_TEST(who_starts_over_reads_the_others_at_once)
 {
     cell_destroy(cell);

@@ -137,7 +137,7 @@ START_TEST(backup_has_what_was_committed_while_it_was_made)
     ck_assert_uint_eq(copied.bytes, (uint64_t)status.st_size);
     ck_assert(store_begin(store));
     put_mark(store, "host-e", 2);
-    commit(store); /* the store goes on */
+    commit(store); /* the store still works */
     store_close(store);
     strcat(copy, "-wal");
     ck_assert_int_ne(access(copy, F_OK), 0);

@@ -575,7 +575,7 @@ __attribute__((visibility("default"))) ssize_t sendmsg(int fd, const struct msgh
                                                        int flags)
 {
     if (now_ms() < held_until_ms) {
-        usleep(5000); /* slows NNG down, which tries again at once */
+        usleep(5000); /* this slows NNG down, because NNG tries again at once */
         errno = EAGAIN;
         return -1;
     }

@@ -305,8 +305,8 @@ START_TEST(a_voter_is_sought_where_it_moves)
 }
 END_TEST
 
-/* A move waits for a voter that is not there. Then it is refused, even if the others are a
- * majority. */
+/* A move waits for a voter that does not answer. In the end the move is refused, even if the others
+ * are a majority. */
 START_TEST(a_move_waits_for_its_voter)
 {
     begin(_i == 0 ? 2 : 3, 32);
@@ -432,8 +432,8 @@ START_TEST(a_removed_voter_learns_again)
 }
 END_TEST
 
-/* A cell of one voter uses shortcuts. They end when there are two voters, and come back with
- * one. */
+/* A cell of one voter uses shortcuts. The shortcuts end when there are two voters, and return when
+ * one voter is left. */
 START_TEST(one_two_three_and_back)
 {
     begin(1, 13);
