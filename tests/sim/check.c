@@ -32,13 +32,13 @@ struct hold_note {
     bool shared;
     bool hung_up;
     const struct sim_agent *agent;
-    uint32_t boot;  /* the boot of its host when the hold began */
-    uint32_t epoch; /* the epoch of its session */
+    uint32_t boot;  /* the boot of the holder's host when the hold began */
+    uint32_t epoch; /* the epoch of the holder's session */
     uint32_t process;
     uint32_t generation;
     uint32_t lock;
     uint64_t token;
-    int64_t told_until_ns; /* the latest deadline that its process knows, by its host's clock */
+    int64_t told_until_ns; /* the latest deadline that the holder knows, by its host's clock */
     int64_t vanished_ns;   /* when the holder died or hung up, in true time; INT64_MAX: the
                             * holder did neither */
     int64_t delay_ns;

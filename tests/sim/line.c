@@ -41,9 +41,9 @@ static const int64_t ENDS_NS = 60000 * SIM_MS;   /* the time after which every p
 
 /* what the line knows of each host */
 static struct {
-    int64_t left_ns; /* when one of its processes last got or released the lock */
-    int64_t gone_ns; /* when its agent last ended, or got SIGTERM */
-    int64_t back_ns; /* when its agent last came back; INT64_MAX: it is away */
+    int64_t left_ns; /* when a process of the host last got or released the lock */
+    int64_t gone_ns; /* when the host's agent last ended, or got SIGTERM */
+    int64_t back_ns; /* when the host's agent last came back; INT64_MAX: it is away */
     uint64_t reign;  /* the ballot of lock 0's coordinator when the host's agent last ended */
 } hosts[AGENTS];
 static uint32_t had; /* the host that has the turn */

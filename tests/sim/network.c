@@ -25,7 +25,8 @@ struct net_link {
     bool dialed;
     bool up;
     int64_t next_ns;      /* if the link is not up: the time at which the agent dials again */
-    int64_t breaks_ns;    /* if the link is up: when a time-out breaks it; 0: none does */
+    int64_t breaks_ns;    /* if the link is up: when a time-out breaks the link; 0: no time-out
+                           * does */
     int64_t cut_until_ns; /* the time until which nothing gets through in this direction; 0: the
                            * direction is not cut */
     bool held;            /* messages that are sent during the cut arrive after it; otherwise

@@ -261,7 +261,7 @@ struct sim_agent {
     struct region_memory regions[REGIONS_MAX]; /* all regions so far; the last one is in use */
     uint32_t region_count;
     bool rung;
-    int64_t stalled_ns; /* the time at which the agent was stopped; 0: it runs */
+    int64_t stalled_ns; /* the time at which the agent was stopped; 0: the agent runs */
     int64_t starves_ns; /* when starvation next stops the agent */
     int64_t stops_ns;   /* after SIGTERM: when the agent ends at the latest; 0: it got no SIGTERM */
     int64_t down_ns;    /* how long the agent stays down after its end */
@@ -322,7 +322,7 @@ enum line_place { LINE_NONE = 0, LINE_COMES, LINE_WAITS, LINE_HOLDS, LINE_SERVED
 struct sim_process {
     struct fiber fiber;
     uint32_t index;
-    struct sim_agent *agent; /* the agent of its host */
+    struct sim_agent *agent; /* the agent of the process's host */
     uint32_t generation;
     bool alive;
     bool hung_up; /* the process is to hang up at the next occasion */
@@ -364,8 +364,8 @@ struct sim_world {
     struct sim_process processes[PROCESSES];
     struct fiber *fibers[FIBERS];
     uint32_t fiber_count;
-    uint32_t connections; /* so far */
-    uint64_t holds;       /* so far */
+    uint32_t connections; /* connections so far */
+    uint64_t holds;       /* holds so far */
     uint64_t breaks;      /* breaks that were reported as done so far */
     uint64_t messages;    /* messages between agents so far */
 };

@@ -11,7 +11,7 @@ static struct message_voters record;
 static struct peers_asked asked;
 static struct alive_own own;
 
-/* Makes a record of that number, whose voters are host-a and so on: a letter for each. */
+/* Makes a record of that number. Each letter stands for a voter: `a` for host-a. */
 static void make_record(struct message_voters *out, uint32_t number, const char *letters)
 {
     struct message_agent names[MESSAGE_VOTERS_MAX];
@@ -166,7 +166,7 @@ START_TEST(a_recovery_that_this_store_missed)
 }
 END_TEST
 
-/* The others know host-c at another address, so they answer elsewhere. */
+/* The others know host-c at another address, so they send their answers there. */
 START_TEST(at_another_address)
 {
     own.advertise = "tcp://10.0.1.3:7411";

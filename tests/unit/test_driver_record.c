@@ -153,7 +153,8 @@ START_TEST(a_clock_that_is_astray_counts_when_others_join)
     struct message message;
     go_by(2, "a");
     fill_ack(&message, 0);
-    renewal_acked(renewal, &message, now_ns, &actions); /* the acknowledgement of its own voter */
+    renewal_acked(renewal, &message, now_ns, &actions); /* the acknowledgement of this agent's own
+                                                         * voter */
     int64_t deadline_ns = renewal_deadline_ns(renewal);
     ck_assert_int_gt(deadline_ns, now_ns);
     driver_clock(driver, true);

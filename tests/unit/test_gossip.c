@@ -32,7 +32,7 @@ struct agent {
     uint64_t sent;
     uint64_t bytes_sent;
     uint64_t received;
-    uint64_t incarnation; /* the incarnation in its latest packet */
+    uint64_t incarnation; /* the incarnation in the agent's latest packet */
     uint32_t connections;
 };
 

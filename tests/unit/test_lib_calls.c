@@ -602,7 +602,7 @@ static bool progress_to_the_end(int64_t stall_ns)
     int64_t began = now_ns();
     int64_t told_ns = began; /* a time before the last report: the stall counts from that report */
     int result = hf_acquire(lock, HF_EXCLUSIVE, 0, NULL);
-    int64_t over_ns = now_ns() + 3 * stall_ns; /* the lease ends then, or earlier */
+    int64_t over_ns = now_ns() + 3 * stall_ns; /* the lease ends at this time, or earlier */
     ck_assert_int_eq(result, 0);
     while (result == 0 && now_ns() < over_ns - 100 * MS) {
         sleep_ms(20);

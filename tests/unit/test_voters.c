@@ -218,7 +218,7 @@ START_TEST(observers_are_not_believed)
     told.as.told.voters = next;
     rig_give(rig, 0, &told);
     ck_assert_uint_eq(rig_number(rig, 0), 1);
-    /* the number in its message makes this voter ask a voter for the record */
+    /* the number in node 5's HELLO makes node 0 ask a voter for the record */
     struct message hello = rig_message(rig, 5, MESSAGE_HELLO);
     hello.number = 2;
     hello.as.hello.rules.voter_count = 1;
