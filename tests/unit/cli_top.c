@@ -385,7 +385,7 @@ static void await_once(struct on_terminal *on, const char *text)
     int64_t end_ms = run_now_ms() + GUARD_MS / 2;
     size_t looked = on->drawn;
 
-    for (;;) {                      /* ends: the guard */
+    for (;;) {                      /* the guard ends this loop */
         while (looked < on->used) { /* looks at the screen as it was before each sequence */
             looked++;
             if (on->text[looked] == '\33' || looked == on->used) {

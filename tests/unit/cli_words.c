@@ -110,7 +110,7 @@ START_TEST(test_shared_hint_without_agent)
 }
 END_TEST
 
-/* With --json a command that has no agent writes an object, as for other reasons. */
+/* With --json a command that has no agent writes an object, as it does for other failures. */
 START_TEST(test_json_without_agent)
 {
     static const char begin[] = "{\"event\":\"not_had\",\"name\":\"a\",\"error\":\"fake error -9\","
@@ -142,7 +142,7 @@ static const struct {
      "Permission denied; the words before -- were taken as names of locks: k and git\n"},
     {"lock k -- /nonexistent/file", 127, "No such file or directory\n"},
     {"lock k /nonexistent/file", 127, "No such file or directory\n"},
-    {"lock k git -- sh -c 'exit 127'", 127, ""}, /* CMD's own status */
+    {"lock k git -- sh -c 'exit 127'", 127, ""}, /* 127 is CMD's own status */
 };
 
 START_TEST(test_misread)

@@ -57,7 +57,7 @@ START_TEST(indexes_change_at_the_action)
     driver_flush(driver);
     trace[0] = '\0';
     make_record(2, "abc");
-    message_agent_set(&plan_record.of[1].name, "aa", 2); /* "a", "aa", "c" */
+    message_agent_set(&plan_record.of[1].name, "aa", 2); /* the voters are now a, aa and b */
     message_agent_set(&plan_record.of[2].name, "b", 1);
     do_plan(steps, 3);
     driver_flush(driver);
@@ -75,7 +75,8 @@ START_TEST(sets_of_voters_follow_the_names)
     acknowledge(2);
     ck_assert_uint_eq(voters().up, 1 | 4);
     make_record(2, "abco");
-    message_agent_set(&plan_record.of[0].name, "A", 1); /* "A", "b", "c", "o": a is removed */
+    message_agent_set(&plan_record.of[0].name, "A", 1); /* the voters are now A, b, c and o, without
+                                                         * a */
     trace[0] = '\0';
     static const struct step steps[] = {{'v', 0, 0, NO}};
     do_plan(steps, 1);

@@ -333,7 +333,7 @@ START_TEST(a_move_that_was_not_durable_is_made_again)
 END_TEST
 
 /* A process writes old tokens into the region again and again, so that the lock moves at each OPEN.
- * It takes no more slots than it has handles. */
+ * The lock takes no more slots than it has handles. */
 START_TEST(forged_tokens_use_up_no_slots)
 {
     struct hfi_opened opened = cell_open_granted(client);

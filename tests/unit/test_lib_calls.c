@@ -690,7 +690,7 @@ START_TEST(try_of_an_ungranted_lock_waits_for_the_grant)
     pthread_create(&thread, NULL, attempt_run, &attempt);
     sleep_ms(100);
     hfi_grant(&agent.actor, agent_slot(&agent, "a"), HFI_GRANT_EXCLUSIVE, 1, 100);
-    bool in_time = now_ns() - began < S - 50 * MS; /* otherwise this thread ran too late to grant */
+    bool in_time = now_ns() - began < S - 50 * MS; /* false: this thread ran too late to grant */
     pthread_join(thread, NULL);
     ck_assert(attempt.result == 0 || (!in_time && attempt.result == HF_EBUSY));
 }

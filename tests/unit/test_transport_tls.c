@@ -241,7 +241,7 @@ static void quiet(const struct node *a, const struct node *b)
 {
     enum { CHECKED_MS = 6000 };
     int64_t until_ms = now_ms() + GUARD_MS;
-    int64_t unserved = 0; /* the time without a processor, in ms, at the latest excused report */
+    int64_t unserved = 0; /* unserved_ms() when the last report was excused */
     uint32_t told = 0;
 
     for (;;) { /* Check's timeout bounds this loop */

@@ -69,7 +69,8 @@ struct rig {
 
 struct rig *rig_create(uint32_t voters, uint64_t seed);
 void rig_destroy(struct rig *rig);
-/* Starts the core of that node, from its disk. A node that is no voter of its record learns. */
+/* Starts the core of that node, from its disk. A node that is no voter of its record becomes a
+ * learner. */
 void rig_start(struct rig *rig, uint32_t node);
 /* Starts all voters of number 1. */
 void rig_start_all(struct rig *rig);
