@@ -216,7 +216,7 @@ uint32_t check_held(struct sim_process *process, struct sim_handle *handle)
         }
     }
     if (world.faults.breaks != 0 && (left_after(process, handle, &gone) <= 0 || gone)) {
-        /* a break has ended the hold since the first look, or the process was stopped within this
+        /* a break has ended the hold since the first look, or the process was stopped during this
          * second look for longer than its hold's limit */
         return UINT32_MAX;
     }

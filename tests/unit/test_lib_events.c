@@ -281,9 +281,10 @@ static pthread_t read_and_upgrade(hf_lock **lock, hf_lock **theirs, int64_t leas
     return thread;
 }
 
-/* Lets an upgrade wait for another reader until its hold ends, after lease_ns (even without an
- * agent), or by a break if lease_ns is 0. Returns false if the upgrade was never seen waiting: on a
- * busy machine the hold may end before the upgrade begins, or before this thread looks. */
+/* Lets an upgrade wait for another reader until the upgrading client's hold ends: after lease_ns
+ * (even without an agent), or by a break if lease_ns is 0. Returns false if the upgrade was never
+ * seen waiting: on a busy machine the hold may end before the upgrade begins, or before this thread
+ * looks. */
 static bool upgrade_to_the_end(int64_t lease_ns)
 {
     hf_lock *lock = NULL;

@@ -543,7 +543,7 @@ START_TEST(a_flood_keeps_nobody_else_out)
 END_TEST
 
 /* A round asks only a majority: the coordinator, and the agent of the host that gets the lock if
- * this agent is a voter, because it has to write a row anyway. The other voters get the chosen
+ * this agent is a voter. (This agent has to write a row anyway.) The other voters get the chosen
  * value later, and send no answer. */
 START_TEST(a_round_asks_a_majority)
 {
