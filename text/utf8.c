@@ -3,7 +3,7 @@
  */
 #include "text/utf8.h"
 
-/* The length that a first byte announces. *bits: its bits of the code point. */
+/* Returns the length that a first byte announces. *bits: this byte's bits of the code point. */
 static size_t sequence_size(unsigned char first, uint32_t *bits)
 {
     if (first < 0x80) {

@@ -25,7 +25,8 @@ enum {
     MUTATIONS_MAX = 8,
     CHECK_CLOCK_EVERY = 16,
     MILLISECONDS_DEFAULT = 500,
-    INPUTS_MIN = 100, /* fewer inputs prove nothing, so even a slow machine runs these */
+    INPUTS_MIN = 100, /* even a slow machine runs so many inputs, because fewer inputs prove
+                       * nothing */
 };
 
 struct seed {

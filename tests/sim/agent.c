@@ -439,7 +439,8 @@ static void leave_rows(struct sim_agent *agent)
     }
 }
 
-/* Dials the voters of its record, and those of its configuration, which may know a newer record. */
+/* Dials the voters of `record`: the agent's own record, or that of its configuration, whose voters
+ * may know a newer record. */
 static void dial(const struct sim_agent *agent, const struct message_voters *record)
 {
     for (uint32_t i = 0; i < record->count; i++) {
@@ -667,7 +668,7 @@ void agent_start(struct sim_agent *agent)
     agent->starts++;
     agent->version = WIRE_VERSION;
     if (world.faults.older) {
-        static const uint8_t older[] = {0, 2, 1, 2}; /* version 3 in half of the starts */
+        static const uint8_t older[] = {0, 2, 1, 2}; /* half of the starts use version 3 */
         agent->version -= older[faults_draw_beside(agent->index, agent->starts, 4)];
     }
     fiber_start(&agent->fiber, agent_main, agent);

@@ -5,8 +5,8 @@
  * calls release, or when the last deadline that the process knows has passed by its host's clock. A
  * hold may also end without a release: by death, hang-up, its own limit, or the session's end. In
  * this case the lock must stay closed for its lock-delay. Within one session the host's clock
- * measures the lock-delay, otherwise true time. Each new hold is compared with every other hold of
- * that lock, on any host.
+ * measures the lock-delay; otherwise true time does. Each new hold is compared with every other
+ * hold of that lock, on any host.
  *
  * Tokens are checked for the whole cell and by true time. An exclusive hold has a higher token than
  * every hold before it. A shared hold has at least the token of every exclusive hold before it. If
@@ -32,13 +32,13 @@ struct hold_note {
     bool shared;
     bool hung_up;
     const struct sim_agent *agent;
-    uint32_t boot;  /* the boot of its host when the hold began */
-    uint32_t epoch; /* the epoch of its session */
+    uint32_t boot;  /* the boot of the holder's host when the hold began */
+    uint32_t epoch; /* the epoch of the holder's session */
     uint32_t process;
     uint32_t generation;
     uint32_t lock;
     uint64_t token;
-    int64_t told_until_ns; /* the latest deadline that its process knows, by its host's clock */
+    int64_t told_until_ns; /* the latest deadline that the holder knows, by its host's clock */
     int64_t vanished_ns;   /* when the holder died or hung up, in true time; INT64_MAX: the
                             * holder did neither */
     int64_t delay_ns;
@@ -216,7 +216,7 @@ uint32_t check_held(struct sim_process *process, struct sim_handle *handle)
         }
     }
     if (world.faults.breaks != 0 && (left_after(process, handle, &gone) <= 0 || gone)) {
-        /* a break has ended the hold since the first look, or the process was stopped within this
+        /* a break has ended the hold since the first look, or the process was stopped during this
          * second look for longer than its hold's limit */
         return UINT32_MAX;
     }

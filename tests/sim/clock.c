@@ -84,7 +84,7 @@ int64_t clock_true(const struct sim_agent *agent, int64_t local_ns)
         return INT64_MAX;
     }
     uint32_t kept = clock->count < CLOCK_SEGMENTS ? clock->count : CLOCK_SEGMENTS;
-    for (uint32_t i = 0; i < kept; i++) { /* beginning with the newest segment */
+    for (uint32_t i = 0; i < kept; i++) { /* the newest segment comes first */
         const struct clock_segment *segment =
             &clock->segments[(clock->count - 1 - i) % CLOCK_SEGMENTS];
         if (segment->boot != clock->boot) {
@@ -103,7 +103,7 @@ int64_t clock_at(const struct sim_agent *agent, int64_t true_ns)
 {
     const struct host_clock *clock = &agent->clock;
     uint32_t kept = clock->count < CLOCK_SEGMENTS ? clock->count : CLOCK_SEGMENTS;
-    for (uint32_t i = 0; i < kept; i++) { /* beginning with the newest segment */
+    for (uint32_t i = 0; i < kept; i++) { /* the newest segment comes first */
         const struct clock_segment *segment =
             &clock->segments[(clock->count - 1 - i) % CLOCK_SEGMENTS];
         if (segment->boot == clock->boot && segment->true_ns <= true_ns) {

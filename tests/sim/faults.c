@@ -333,8 +333,8 @@ int64_t faults_starve(void)
 
 /* ---- disks that are lost or replaced by old copies ---- */
 
-/* Returns whether a second store must not be lost now because of that voter: its store is lost,
- * replaced or starting over. */
+/* Returns whether this voter's store is lost, replaced or starting over. Then no second store must
+ * be lost. */
 static bool is_lost(const struct sim_agent *agent)
 {
     return agent->store != STORE_GOOD || agent->disk.rejoin || agent->rejoins_ns != 0 ||
@@ -344,9 +344,9 @@ static bool is_lost(const struct sim_agent *agent)
 /*
  * Returns whether the cell tolerates that a voter's store is lost now. It does not if another store
  * is lost, because the protocol does not promise to survive two losses at a time. It does not if
- * the cell has one or two voters, or may get so few: then the other voter would have to run on
- * without a restart, and no change could be decided (docs/PROTOCOL.md, rule 26). A record counts as
- * chosen here as soon as one voter has accepted it.
+ * the cell has one or two voters, or may soon have so few. Then the remaining voter would have to
+ * run on without a restart, and no change could be decided (docs/PROTOCOL.md, rule 26). A record
+ * counts as chosen here as soon as one voter has accepted it.
  */
 static bool tolerates_loss(void)
 {
@@ -393,9 +393,9 @@ static bool are_knowing(const struct message_voters *record, const struct sim_ag
 
 /* Returns whether the cell would certainly notice that the voter lost its store (copy NULL), or got
  * an old copy of it. At its start the voter asks the other voters of the copy's record. If too few
- * voters know the real store, the old copy may pass for it. So may a copy that was made while the
- * voter was alone. The protocol cannot prevent that (DECISIONS.md), so the simulator does not do
- * it. The function also returns false if the cell does not tolerate a loss now. */
+ * voters know the real store, the old copy may pass for it. A copy that was made while the voter
+ * was alone may also pass for it. The protocol cannot prevent that (DECISIONS.md), so the simulator
+ * does not do it. The function also returns false if the cell does not tolerate a loss now. */
 static bool found_out(const struct sim_agent *agent, const struct disk *copy)
 {
     const struct message_voters *records[2];

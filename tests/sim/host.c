@@ -347,7 +347,7 @@ static void load_survivor(struct sim_agent *agent, struct client_record *record)
     bool lives = record->process < PROCESSES && world.processes[record->process].alive &&
                  world.processes[record->process].generation == record->generation;
     if (!lives && broken != BREAK_DEAD_HOLDERS) {
-        record->used = false; /* without the record, its ids belong to no client */
+        record->used = false; /* the ids of a deleted record belong to no client */
     }
     for (uint32_t k = 0; record->used && k < record->id_count; k++) {
         if (!host_load_survivor(agent->host, record->client, record->ids[k], record->nonce,

@@ -5,13 +5,13 @@
  * lock, and it goes from waiter to waiter.
  *
  * The hosts have turns: the host that came first is next. A host's turn ends when another host gets
- * the lock. From then on, the time at which the host came is the time at which one of its processes
- * last got or released the lock, or at which the first of its present waiters came, if that is
- * later. All clocks have the same rate now. (order.c covers different rates and their effect on the
- * times in messages.) No agent is starved, because otherwise the time at which an agent reads a
- * message would decide which host came first.
+ * the lock. From then on, the time at which the host came is the later of two times: when one of
+ * its processes last got or released the lock, and when the first of its present waiters came. All
+ * clocks have the same rate now. (order.c covers different rates and their effect on the times in
+ * messages.) No agent is starved, because otherwise the time at which an agent reads a message
+ * would decide which host came first.
  *
- * If agents end on SIGTERM, no host is passed over that came before its agent ended. If agents are
+ * If agents end on SIGTERM, no host that came before its agent ended is passed over. If agents are
  * killed, a host may be passed over only if three things are true. The host's agent is away, or has
  * just come back, while the next owner is chosen. The lock has another coordinator than when that
  * agent ended. The new coordinator has never received the host's request (the check cannot see
@@ -41,9 +41,9 @@ static const int64_t ENDS_NS = 60000 * SIM_MS;   /* the time after which every p
 
 /* what the line knows of each host */
 static struct {
-    int64_t left_ns; /* when one of its processes last got or released the lock */
-    int64_t gone_ns; /* when its agent last ended, or got SIGTERM */
-    int64_t back_ns; /* when its agent last came back; INT64_MAX: it is away */
+    int64_t left_ns; /* when a process of the host last got or released the lock */
+    int64_t gone_ns; /* when the host's agent last ended, or got SIGTERM */
+    int64_t back_ns; /* when the host's agent last came back; INT64_MAX: it is away */
     uint64_t reign;  /* the ballot of lock 0's coordinator when the host's agent last ended */
 } hosts[AGENTS];
 static uint32_t had; /* the host that has the turn */
@@ -54,9 +54,8 @@ bool line_is_drawn(void)
            world.process_count >= 2;
 }
 
-/* Returns the time at which the first of the host's present waiters came, or at which a process of
- * the host last got or released the lock, if that is later. INT64_MAX: no process of the host
- * waits. */
+/* Returns the later of two times: when the first of the host's present waiters came, and when a
+ * process of the host last got or released the lock. INT64_MAX: no process of the host waits. */
 static int64_t born_ns(uint32_t host)
 {
     int64_t born = INT64_MAX;

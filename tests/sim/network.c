@@ -25,7 +25,8 @@ struct net_link {
     bool dialed;
     bool up;
     int64_t next_ns;      /* if the link is not up: the time at which the agent dials again */
-    int64_t breaks_ns;    /* if the link is up: when a time-out breaks it; 0: none does */
+    int64_t breaks_ns;    /* if the link is up: when a time-out breaks the link; 0: no time-out
+                           * does */
     int64_t cut_until_ns; /* the time until which nothing gets through in this direction; 0: the
                            * direction is not cut */
     bool held;            /* messages that are sent during the cut arrive after it; otherwise
@@ -416,7 +417,8 @@ void net_cut(void)
     if (sim_draw(3) == 0) {
         side = sim_random(); /* splits the cell into two random parts */
     } else if (sim_draw(2) == 0) {
-        only = sim_draw(world.agent_count); /* cuts that one agent off from this agent only */
+        only = sim_draw(world.agent_count); /* cuts the agent of `side` off from one random agent
+                                             * only */
     }
     for (uint32_t a = 0; a < world.agent_count; a++) {
         for (uint32_t b = 0; b < world.agent_count; b++) {

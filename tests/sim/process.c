@@ -179,8 +179,8 @@ static void handle_forget(struct sim_handle *handle)
     handle->ticket = 0;
 }
 
-/* Makes sure that the process is connected and that its handles are open. Returns false if this did
- * not succeed; the call may have slept then. */
+/* Makes sure that the process is connected and that its handles are open. Returns false if one of
+ * them failed; the call may have slept before it failed. */
 static bool connect_agent(struct sim_process *process)
 {
     struct connection *connection = &process->connection;

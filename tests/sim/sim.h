@@ -261,7 +261,7 @@ struct sim_agent {
     struct region_memory regions[REGIONS_MAX]; /* all regions so far; the last one is in use */
     uint32_t region_count;
     bool rung;
-    int64_t stalled_ns; /* the time at which the agent was stopped; 0: it runs */
+    int64_t stalled_ns; /* the time at which the agent was stopped; 0: the agent runs */
     int64_t starves_ns; /* when starvation next stops the agent */
     int64_t stops_ns;   /* after SIGTERM: when the agent ends at the latest; 0: it got no SIGTERM */
     int64_t down_ns;    /* how long the agent stays down after its end */
@@ -322,7 +322,7 @@ enum line_place { LINE_NONE = 0, LINE_COMES, LINE_WAITS, LINE_HOLDS, LINE_SERVED
 struct sim_process {
     struct fiber fiber;
     uint32_t index;
-    struct sim_agent *agent; /* the agent of its host */
+    struct sim_agent *agent; /* the agent of the process's host */
     uint32_t generation;
     bool alive;
     bool hung_up; /* the process is to hang up at the next occasion */
@@ -364,8 +364,8 @@ struct sim_world {
     struct sim_process processes[PROCESSES];
     struct fiber *fibers[FIBERS];
     uint32_t fiber_count;
-    uint32_t connections; /* so far */
-    uint64_t holds;       /* so far */
+    uint32_t connections; /* connections so far */
+    uint64_t holds;       /* holds so far */
     uint64_t breaks;      /* breaks that were reported as done so far */
     uint64_t messages;    /* messages between agents so far */
 };
@@ -610,12 +610,12 @@ void watch_durable(const struct sim_agent *agent, const struct action *action);
 uint32_t partition_of(uint32_t lock);
 /* Checks that the disk with which an agent starts has everything that the agent has reported. */
 void watch_starts(const struct sim_agent *agent);
-/* Notes that the agent's store is no longer what other voters know of it, so that the voter must
- * start over. */
+/* Notes that the agent's store is no longer the store that other voters know, so that the voter
+ * must start over. */
 void watch_forgot(const struct sim_agent *agent);
 /* Notes that the store was emptied, because the voter was removed. */
 void watch_retired(const struct sim_agent *agent);
-/* Notes that the agent's store is now that of a recovered cell. */
+/* Notes that the agent's store now belongs to a recovered cell. */
 void watch_recovered(const struct sim_agent *agent);
 /* Checks that the voters' disks have the grant under which a process of that agent holds the
  * lock. */
@@ -723,7 +723,7 @@ enum breaking {
     BREAK_LATE_SHARE,      /* a message about an earlier grant makes the present grant shared */
     BREAK_BARRED,          /* a spoilt namespace gets a new region at once */
     BREAK_ANEW,            /* the agent forgets that its namespace was given up in this session, and
-                        * believes grants from before */
+                            * uses grants from before */
     BREAK_SOUND,           /* the agent trusts a spoilt region until it notices the fault */
     BREAK_IN_USE,          /* the coordinator ignores owners that report their grant in use */
     BREAK_ONE_OWNER,       /* a break is reported as done when one owner has answered */
@@ -733,7 +733,7 @@ enum breaking {
     BREAK_CHANGE_ACCEPTED, /* a voter uses a record when it has accepted it */
     BREAK_CHANGE_DURABLE,  /* a voter may use a record that is not on its disk */
     BREAK_CHANGE_TOLD,     /* a vote for a record is sent before it is durable */
-    BREAK_BALLOT_KEPT,     /* ballots go on when the record changes */
+    BREAK_BALLOT_KEPT,     /* a coordinator keeps its ballots when the record changes */
     BREAK_RECOVERY_FLOOR,  /* the tokens of a recovered cell begin at 1 again */
     BREAK_RECOVERY_WAIT,   /* the voter of a recovered cell votes at once */
 };

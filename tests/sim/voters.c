@@ -1,7 +1,7 @@
 /*
  * The fault "change": operators change the voters while the cell runs. They add an observer, remove
  * a voter, replace one (remove it, then add another), or move one, at any time. They may ask for
- * the next change before the last one is complete.
+ * the next change before the previous one is complete.
  *
  * Checked from outside:
  *

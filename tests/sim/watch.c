@@ -231,10 +231,10 @@ static void check_chosen(const struct sim_agent *from, const struct message_name
         has[voter] = !message_order_before(seen.durable[voter][lock], order);
         count += has[voter];
     }
-    /* Which majority counts? If the newest record of voters is not complete, a majority of the
-     * previous record counts as well: the value may have been chosen before the sender learned of
-     * the newer record. The records are those of the sender's generation of the cell: a voter that
-     * a recovery left behind may still report values that its old majority has chosen. */
+    /* If the newest record of voters is not complete, a majority of the previous record counts as
+     * well: the value may have been chosen before the sender learned of the newer record. The
+     * records are those of the sender's generation of the cell: a voter that a recovery left behind
+     * may still report values that its old majority has chosen. */
     if (!is_majority_of(voters_of(from)->recoveries, has)) {
         sim_fail("voter %u answers with what %u agents have durably: lock %u, %llx.%llu",
                  from->index, count, lock, (unsigned long long)order.ballot,

@@ -18,7 +18,7 @@
  *   late            lease_ms starts at the first hf_progress
  *   release=E       hf_release fails with error E
  *   session=N       the enum hf_session_state
- *   voters=S        one voter for each letter: up, down, refused; else two, one of them refused
+ *   voters=S        one voter for each letter: up, down, refused; unset: two, one refused
  *   member=S        the answers of hf_member, one letter for each call; later calls get the last
  *                   one again: l learns, d decides, h chosen, c complete, t no voter answers, A to
  *                   P refused for enum hf_member_reason 1 to 16, about the agent "x", x not
@@ -480,7 +480,7 @@ const char *hf_version(void)
 static const struct hf_party holders[] = {
     {"dev", 4242, 0, "job \"x\"\n\x1b[31m\xff end", HF_EXCLUSIVE, UINT64_MAX, 1234567890, 4999999},
 };
-/* its hold began 100,000 days ago */
+/* the hold of this party began 100,000 days ago */
 static const struct hf_party patient[] = {
     {"host-with-a-long-name", 5, 4294967294, "make report of a whole year of orders and returns",
      HF_EXCLUSIVE, 8, INT64_C(8640000000) * 1000000000, 1},

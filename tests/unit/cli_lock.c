@@ -329,7 +329,7 @@ START_TEST(test_lost_group_gets_its_time)
     struct ran ran;
 
     /* The shell dies of SIGTERM at once; its child needs 300 ms to clean up. The command notices
-     * that the child has ended, and does not wait for all of --kill-after. */
+     * that the child has ended, and does not wait for the whole time of --kill-after. */
     run_command("lease_ms=200,late",
                 "lock --max-stall 1h --lock-delay 60s --kill-after 60s a -- sh -c "
                 "'(trap \"sleep 0.3; echo clean; exit\" TERM; " READY

@@ -21,7 +21,7 @@ START_TEST(add_until_it_is_complete)
     SAYS(ran.err, "d: the voters decide");
     SAYS(ran.err, "d: decided; the cell settles");
     ck_assert_ptr_nonnull(strstr(ran.log, "member 1 d tcp://10.0.0.4:7411 1\n"));
-    ck_assert_ptr_null(strstr(ran.log, "7411 2")); /* the id stays the same */
+    ck_assert_ptr_null(strstr(ran.log, "7411 2")); /* each repeat has the same id */
     run_command("voters=uuu,member=lc", "member add d tcp://10.0.0.4:7411 --json", &ran);
     ck_assert_int_eq(ran.status, 0);
     ck_assert_str_eq(ran.out, "{\"act\":\"add\",\"name\":\"d\",\"address\":\"tcp://10.0.0.4:7411\","
@@ -136,8 +136,8 @@ START_TEST(move)
 }
 END_TEST
 
-/* A mistyped name removes nobody. `replace` with a mistyped OLD adds nobody. It goes on only if the
- * last change has removed OLD. */
+/* A mistyped name removes nobody. `replace` with a mistyped OLD adds nobody. It goes on if the last
+ * change has removed OLD. */
 START_TEST(the_old_voter_is_none)
 {
     run_command("voters=uuu,member=c", "member remove x", &ran);
@@ -161,7 +161,7 @@ START_TEST(the_old_voter_is_none)
     ck_assert_str_eq(ran.out, "x is no voter; its agent may be switched off\n"
                               "d is a voter, at tcp://10.0.0.4:7411\n");
     run_command("voters=uuu,member=c", "member replace x c tcp://10.0.0.3:7411", &ran);
-    ck_assert_int_eq(ran.status, 0); /* it is done already */
+    ck_assert_int_eq(ran.status, 0); /* c has already replaced x */
     ck_assert_str_eq(ran.out, "x is no voter, and nothing was changed (the voters are dev, b, c)\n"
                               "c is a voter, at tcp://10.0.0.3:7411\n");
     ck_assert_ptr_null(strstr(ran.log, "member"));

@@ -155,7 +155,7 @@ START_TEST(test_ls)
 }
 END_TEST
 
-/* The listing, `show` and JSON tell which hold a closed lock was closed behind. For a held lock the
+/* The listing, `show` and JSON tell behind which hold a closed lock was closed. For a held lock the
  * listing shows the holder. */
 START_TEST(test_behind)
 {

@@ -241,7 +241,8 @@ static void show(struct shown *shown, const char *character, size_t size)
     move_to(shown, shown->row, shown->column + 1);
 }
 
-/* Does what a control sequence says. Those that move no text and no cursor are skipped. */
+/* Does what a control sequence says. Sequences that move neither text nor the cursor are
+ * skipped. */
 static void control(struct shown *shown, char letter, long first, long second)
 {
     int count = first > 0 ? (int)first : 1;
@@ -384,7 +385,7 @@ static void await_once(struct on_terminal *on, const char *text)
     int64_t end_ms = run_now_ms() + GUARD_MS / 2;
     size_t looked = on->drawn;
 
-    for (;;) {                      /* ends: the guard */
+    for (;;) {                      /* the guard ends this loop */
         while (looked < on->used) { /* looks at the screen as it was before each sequence */
             looked++;
             if (on->text[looked] == '\33' || looked == on->used) {

@@ -115,7 +115,7 @@ START_TEST(test_rate)
 }
 END_TEST
 
-/* A report of another host is as old as its age says. */
+/* The age in another host's report tells when the report was made. */
 START_TEST(test_rate_of_old_reports)
 {
     struct top_reading *reading = next_of(NULL, 10 * second_ns, "a", 100, second_ns / 2);
@@ -389,9 +389,9 @@ static void check_next(const struct top_reading *reading, int64_t pid, const cha
     ck_abort_msg("process %d does not wait", (int)pid);
 }
 
-/* Each of two commands runs inside the CMD of another command. It waits for the lock that the other
- * one's outer command holds, so they form a circle. A third such command waits for one of these
- * locks, and is in no circle. */
+/* Each of two commands runs inside the CMD of an outer command, and waits for the lock of the other
+ * outer command, so they form a circle. A third such command waits for one of these locks, and is
+ * in no circle. */
 START_TEST(test_nested_circle)
 {
     struct top_reading *reading = begin(second_ns);
@@ -429,7 +429,7 @@ START_TEST(test_chain_and_circle)
     add(reading, "r3", holder_of("a", 13, 1), waiter_of("a", 11, 1), none);
     /* 12 of host a is another process than 12 of host b */
     add(reading, "s", holder_of("a", 12, 1), waiter_of("b", 15, 1), none);
-    /* 16 waits for itself; unknown processes are not the same */
+    /* 16 waits for itself; unknown processes do not count as one process */
     add(reading, "t", holder_of("a", 16, 1), waiter_of("a", 16, 1), none);
     add(reading, "u", holder_of(NULL, -1, 1), waiter_of(NULL, -1, 1), none);
     top_reading_finish(reading, NULL);
@@ -560,7 +560,8 @@ START_TEST(test_frame)
 }
 END_TEST
 
-/* At every size, the screen has not too many lines, and has all of the most important ones. */
+/* At every size, the screen does not have too many lines, and has all of the most important
+ * lines. */
 START_TEST(test_frame_sizes)
 {
     struct top_reading *reading = sample();

@@ -167,7 +167,7 @@ END_TEST
     "\"agent\":null,\"pid\":0,\"uid\":0,\"command\":null,\"since_ms\":0,\"closed_ms\":0,"          \
     "\"holders\":0,\"waiters\":0,\"text\":\"because\\u001b[1m\"}" ASKED
 
-/* A report names the agent that was asked, if it is not the system's. */
+/* A report names the agent that was asked, unless it was the system's agent. */
 START_TEST(test_says_which_agent_was_asked)
 {
     static const char asked[] = " (asked: /x/agent.sock, from --socket, cell dev)\n";

@@ -110,7 +110,7 @@ START_TEST(test_shared_hint_without_agent)
 }
 END_TEST
 
-/* With --json a command that has no agent writes an object, as for other reasons. */
+/* With --json a command that has no agent writes an object, as it does for other failures. */
 START_TEST(test_json_without_agent)
 {
     static const char begin[] = "{\"event\":\"not_had\",\"name\":\"a\",\"error\":\"fake error -9\","
@@ -142,7 +142,7 @@ static const struct {
      "Permission denied; the words before -- were taken as names of locks: k and git\n"},
     {"lock k -- /nonexistent/file", 127, "No such file or directory\n"},
     {"lock k /nonexistent/file", 127, "No such file or directory\n"},
-    {"lock k git -- sh -c 'exit 127'", 127, ""}, /* CMD's own status */
+    {"lock k git -- sh -c 'exit 127'", 127, ""}, /* 127 is CMD's own status */
 };
 
 START_TEST(test_misread)
@@ -232,8 +232,8 @@ static const struct {
     {"", "lock e " PRINT, 0, "e/41/dev:e:41/b c%20d x y/1 2 3 4/sb scd sx hf1|dev|s|4|y|c\n", ""},
     /* the variables drop holds that are over */
     {"check=-17", "lock x " PRINT, 0, "x/41/dev:x:41///\n", ""},
-    /* holds of another cell may still count there, so the variables keep them; the same is true of
-     * holds that the agent cannot judge */
+    /* holds of another cell may still count in that cell, so the variables keep them; the same is
+     * true of holds that the agent cannot judge */
     {"check=-11", "lock e " PRINT, 0,
      "e/41/dev:e:41/b c%20d x y/1 2 3 4/sb scd sx hf1|dev|s|4|y|c\n", ""},
     {"check=-18", "lock e " PRINT, 0,

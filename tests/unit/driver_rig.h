@@ -33,7 +33,7 @@ extern char trace[4096]; /* the events in their order, one word each */
 extern struct message_voters plan_record;
 extern struct message_voters shown_record; /* the record that the driver showed to the agent */
 extern uint32_t
-    shown_complete; /* the number of the last record that it showed as complete; 0: none */
+    shown_complete; /* the number of the last record that the driver showed as complete; 0: none */
 extern struct message last_sent; /* the latest message to another agent */
 extern uint64_t last_renewal_id;
 extern int64_t logged_number; /* the number in the latest line of the log */

@@ -45,7 +45,7 @@ struct rig {
     struct hfi_region orders;
     struct hfi_kernel kernel;
     int64_t now_ns;
-    int64_t slow_ns; /* how long after the beginning of a step the step acts */
+    int64_t slow_ns; /* the time from the beginning of a step until it acts */
     uint32_t wakes;
     uint32_t rings;
     uint64_t requests;

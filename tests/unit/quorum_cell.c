@@ -460,8 +460,8 @@ static void fill_id(const struct cell *cell, uint32_t node, uint64_t id[2])
     id[1] = node + 1;
 }
 
-/* Gives the node the answer of every other voter to its HELLO. Each answer says that the node may
- * vote. */
+/* Gives the node the answer of every other voter to the node's HELLO. Each answer says that the
+ * node may vote. */
 static void introduce(struct cell *cell, uint32_t node, uint64_t incarnation)
 {
     struct message message;

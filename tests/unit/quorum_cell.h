@@ -43,11 +43,11 @@ struct cell_node {
     struct cell_disk disk;
     struct action *items;
     struct actions actions;
-    char last_log[64];                /* the event of its latest line of log */
-    char log_text[256];               /* the text of its latest line of log */
+    char last_log[64];                /* the event of the node's latest line of log */
+    char log_text[256];               /* the text of the node's latest line of log */
     struct message inbox[CELL_INBOX]; /* messages for the host, if cell.host is NULL */
     uint32_t inbox_count;
-    struct message_grant last_grant; /* the latest grant of its host */
+    struct message_grant last_grant; /* the latest grant of the node's host */
 };
 
 struct cell_packet {

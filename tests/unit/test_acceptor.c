@@ -180,7 +180,7 @@ END_TEST
 START_TEST(keeps_every_field)
 {
     struct cell *cell = start();
-    /* a core accepts numbers this high only from its own disk */
+    /* a core accepts such a high number only from its own disk */
     struct cell_disk *disk = &cell->nodes[0].disk;
     cell_kill(cell, 0);
     disk->round = UINT32_MAX - 1;

@@ -226,7 +226,8 @@ START_TEST(a_name_that_hangs_does_not_hide_those_in_the_files)
     world->blocks = true;
     struct accounts *accounts = start();
     await_found(accounts, 4);
-    ck_assert_uint_eq(config_unknown_count(&config), 3); /* bob, and the admins crew and + */
+    ck_assert_uint_eq(config_unknown_count(&config), 3); /* the unknown names are bob, and the
+                                                          * admins crew and + */
     ck_assert_uint_eq(config.everywhere.users.count, 1);
     ck_assert_uint_eq(config.everywhere.users.ids[0], CARL);
     ck_assert_uint_eq(config.namespaces[0].access.groups.ids[0], CREW);

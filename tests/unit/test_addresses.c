@@ -77,7 +77,8 @@ static const char *current(const struct address_entry *entry)
     return address_current(&addresses, entry)->text;
 }
 
-/* Checks that the table counts no guest, trial or home of any host, and that nothing is dialled. */
+/* Checks that the table counts no guest, trial or home (addresses.h) of any host, and that nothing
+ * is dialled. */
 static void nothing_is_left(void)
 {
     for (uint32_t i = 0; i < ADDRESSES_HOSTS; i++) {
@@ -129,8 +130,8 @@ START_TEST(a_removed_voter_stays_where_it_is)
 }
 END_TEST
 
-/* When an agent becomes a voter, it is dialled at the address in the record, which may be another
- * one. */
+/* When an agent becomes a voter, it is dialled at the address in the record, which may differ from
+ * its earlier address. */
 START_TEST(who_becomes_a_voter_leaves_nothing_behind)
 {
     struct address_entry entry;

@@ -11,7 +11,7 @@ static struct message_voters record;
 static struct peers_asked asked;
 static struct alive_own own;
 
-/* Makes a record of that number, whose voters are host-a and so on: a letter for each. */
+/* Makes a record of that number. Each letter stands for a voter: `a` for host-a. */
 static void make_record(struct message_voters *out, uint32_t number, const char *letters)
 {
     struct message_agent names[MESSAGE_VOTERS_MAX];
@@ -62,7 +62,7 @@ START_TEST(nobody_answers)
     judged(ALIVE_NO);
     answer('a', MESSAGE_STATUS_VOTING, &record)->heard = false;
     answer('b', MESSAGE_STATUS_VOTING, &record)->heard = false;
-    judged(ALIVE_NO); /* agents of another cell, perhaps */
+    judged(ALIVE_NO); /* these agents may belong to another cell */
 }
 END_TEST
 
@@ -119,7 +119,7 @@ START_TEST(those_that_do_not_vote)
 END_TEST
 
 /* Votes of another cell, of another generation, and of another record of one number do not count.
- * Those of an older record do: its voters follow. */
+ * Votes of an older record count, because its voters will follow the newer record. */
 START_TEST(those_of_another_record)
 {
     struct message_voters other;
@@ -166,7 +166,7 @@ START_TEST(a_recovery_that_this_store_missed)
 }
 END_TEST
 
-/* The others know host-c at another address, so they answer elsewhere. */
+/* The others know host-c at another address, so they send their answers there. */
 START_TEST(at_another_address)
 {
     own.advertise = "tcp://10.0.1.3:7411";

@@ -190,10 +190,10 @@ START_TEST(a_repeated_break_goes_two_ways)
 }
 END_TEST
 
-/* As many hosts as possible share the lock, and none of them answers. The step that repeats the
- * break to all of them and asks for the ends of their sessions also sends all of them recalls,
- * because a host waits. All these actions must fit into one step, otherwise the cell fails. All
- * sessions end. */
+/* As many hosts as possible share the lock, and none of them answers. One step repeats the break to
+ * all of them, asks for the ends of their sessions, and also sends all of them recalls, because a
+ * host waits. All these actions must fit into one step, otherwise the cell fails. All sessions
+ * end. */
 START_TEST(a_break_of_all_shares_leaves_room_for_recalls)
 {
     cell_destroy(cell);

@@ -56,7 +56,7 @@ static void note_record(const struct driver_record *record)
     }
 }
 
-/* Makes the batch that the disk is writing durable, or makes it fail. */
+/* Makes the batch under way durable, or makes it fail. */
 static void land(void)
 {
     const struct driver_record *record;

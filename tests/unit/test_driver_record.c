@@ -57,7 +57,7 @@ START_TEST(indexes_change_at_the_action)
     driver_flush(driver);
     trace[0] = '\0';
     make_record(2, "abc");
-    message_agent_set(&plan_record.of[1].name, "aa", 2); /* "a", "aa", "c" */
+    message_agent_set(&plan_record.of[1].name, "aa", 2); /* the voters are now a, aa and b */
     message_agent_set(&plan_record.of[2].name, "b", 1);
     do_plan(steps, 3);
     driver_flush(driver);
@@ -75,7 +75,8 @@ START_TEST(sets_of_voters_follow_the_names)
     acknowledge(2);
     ck_assert_uint_eq(voters().up, 1 | 4);
     make_record(2, "abco");
-    message_agent_set(&plan_record.of[0].name, "A", 1); /* "A", "b", "c", "o": a is removed */
+    message_agent_set(&plan_record.of[0].name, "A", 1); /* the voters are now A, b, c and o, without
+                                                         * a */
     trace[0] = '\0';
     static const struct step steps[] = {{'v', 0, 0, NO}};
     do_plan(steps, 1);
@@ -153,7 +154,8 @@ START_TEST(a_clock_that_is_astray_counts_when_others_join)
     struct message message;
     go_by(2, "a");
     fill_ack(&message, 0);
-    renewal_acked(renewal, &message, now_ns, &actions); /* the acknowledgement of its own voter */
+    renewal_acked(renewal, &message, now_ns, &actions); /* the acknowledgement of this agent's own
+                                                         * voter */
     int64_t deadline_ns = renewal_deadline_ns(renewal);
     ck_assert_int_gt(deadline_ns, now_ns);
     driver_clock(driver, true);
@@ -265,8 +267,8 @@ START_TEST(an_observer_asks_for_a_newer_record)
     tell(MESSAGE_RECALL, "b", 2, "abcd");
     ck_assert_str_eq(trace, "host:recall");
     now_ns += 100 * MS;
-    tell(MESSAGE_RECALL, "d", 2, "abcd"); /* from a newcomer: the observer asks a voter that it
-                                           * knows, too */
+    tell(MESSAGE_RECALL, "d", 2, "abcd"); /* this message is from a newcomer, so the observer also
+                                           * asks a voter that it knows */
     ck_assert_str_eq(trace, "d:ask-voters a:ask-voters");
     tell(MESSAGE_RECALL, "b", 1, "abc");
     ck_assert_str_eq(trace, "host:recall");

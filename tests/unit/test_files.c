@@ -78,7 +78,7 @@ START_TEST(a_socket_that_is_removed_before_that_is_gone)
     ck_assert(files_socket_known(agent));
     ck_assert(files_socket_gone(agent));
     make_file();
-    files_open_socket(agent); /* as after the agent has made its socket again */
+    files_open_socket(agent); /* the agent makes this call after it has made its socket again */
     ck_assert(!files_socket_gone(agent));
 }
 END_TEST

@@ -546,7 +546,7 @@ static const struct {
     const char *bytes;
     size_t size;
     const char *name;
-    char type; /* as type_of() returns it; 0: no field has this type */
+    char type; /* the type as type_of() returns it; 0: no field has it */
 } items[] = {
     {"\xc0", 1, "nil", 0},
     {"\xc3", 1, "true", 'b'},

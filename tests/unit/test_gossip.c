@@ -32,7 +32,7 @@ struct agent {
     uint64_t sent;
     uint64_t bytes_sent;
     uint64_t received;
-    uint64_t incarnation; /* the incarnation in its latest packet */
+    uint64_t incarnation; /* the incarnation in the agent's latest packet */
     uint32_t connections;
 };
 
@@ -711,7 +711,7 @@ START_TEST(test_voters_change)
     ck_assert(gossip_owner(agents[0].gossip, 4, &owner));
     gossip_set_voter(agents[1].gossip, false, now);
     gossip_set_voter(agents[3].gossip, true, now);
-    gossip_set_voter(agents[2].gossip, true, now); /* it is a voter already */
+    gossip_set_voter(agents[2].gossip, true, now); /* agent 2 is a voter already */
     pass(1000 * MS);
     ck_assert(!gossip_owner(agents[0].gossip, 4, &owner));
     struct message_agent removed = name_of(1);

@@ -37,7 +37,7 @@ START_TEST(an_open_is_answered_with_the_grant)
     struct hfi_held held = rig_take(rig, &reply->frame.opened);
     ck_assert_uint_eq(held.token, 5);
     ck_assert_uint_eq(held.epoch, 1);
-    /* answered at once, and without a second REGION */
+    /* this OPEN is answered at once, and without a second REGION */
     ck_assert_ptr_nonnull(rig_open(rig, client, "a", 0));
     ck_assert_uint_eq(rig_count(rig, client, HFI_FRAME_REGION), 1);
     ck_assert_uint_eq(rig_sent_count(rig, MESSAGE_ACQUIRE), 1);
@@ -748,13 +748,13 @@ START_TEST(status_counts)
 }
 END_TEST
 
-/* Processes sleep only on a lease that has run out, so only the next lease after that wakes them. A
+/* Processes sleep only on a lease that has run out, so only the lease that follows it wakes them. A
  * wake may be costly for the agent, because other processes can fill the futex's hash bucket. */
 START_TEST(a_lease_wakes_sleepers_if_the_one_before_had_run_out)
 {
     const int64_t second_ns = 1000 * RIG_MS;
     atomic_store(&rig->region.header->lease_sleepers, 1);
-    for (int64_t i = 1; i <= 3; i++) { /* renewed before the lease has run out */
+    for (int64_t i = 1; i <= 3; i++) { /* the lease is renewed before it has run out */
         uint32_t wakes = rig->wakes;
         uint32_t count = rig->region.header->lease_wake;
         rig->now_ns += 2 * second_ns;

@@ -440,7 +440,8 @@ START_TEST(the_answer_takes_the_way_of_the_break)
 }
 END_TEST
 
-static const struct hfi_opened *upgrader; /* it upgrades its hold when the agent wakes sleepers */
+static const struct hfi_opened *upgrader; /* this reader upgrades its hold when the agent wakes
+                                           * sleepers */
 static struct hfi_held upgraded;
 static enum hfi_outcome upgrade_outcome;
 
@@ -460,8 +461,8 @@ static void wake_and_upgrade(void *arg, _Atomic uint32_t *word, int count)
 }
 
 /* Two readers have the lock. The agent ends the first one's hold. Before it ends the second hold,
- * that reader upgrades it to an exclusive one. The agent ends this hold, too, and a waiting process
- * gets the lock. _i: with --now, or without a lock-delay. */
+ * the second reader upgrades this hold to an exclusive one. The agent ends this hold, too, and a
+ * waiting process gets the lock. _i: with --now, or without a lock-delay. */
 START_TEST(an_upgrade_does_not_save_a_hold_from_the_break)
 {
     struct hfi_held held;
@@ -516,7 +517,8 @@ START_TEST(a_reader_that_upgrades_is_reported_once)
     }
     rig->region.words[opened[0].slot].word += 1 +
                                               ((uint64_t)opened[0].holder
-                                               << HFI_W_HOLDER_SHIFT); /* as upgrade_take() does */
+                                               << HFI_W_HOLDER_SHIFT); /* upgrade_take() does the
+                                                                        * same */
     frame.break_lock.name = (struct hfi_text){"a", 1};
     struct rig_reply *reply = rig_ask(rig, client, &frame);
     ck_assert_uint_eq(reply->frame.broken.hold_count, 2);

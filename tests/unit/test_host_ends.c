@@ -147,7 +147,7 @@ START_TEST(a_dead_waiter_is_skipped)
 }
 END_TEST
 
-/* A process, which the agent took for dead, waits in a seat that belongs to no handle. */
+/* A process that the agent treated as dead waits in a seat that belongs to no handle. */
 START_TEST(who_waits_in_a_seat_of_nobody_keeps_nobody_out)
 {
     uint64_t place = 0;

@@ -470,8 +470,8 @@ START_TEST(behind_whom_each_of_several_locks_is_closed)
 }
 END_TEST
 
-/* Publishes host-b's item about a lock that is closed, with `last` or, as a host of an earlier
- * release does, without. */
+/* Publishes host-b's item about a lock that is closed, with `last`, or without it, as a host of an
+ * earlier release does. */
 static void other_closes(const char *name, int64_t closed_ms, const struct gossip_last *last)
 {
     struct gossip_lock lock = {.state = HF_STATE_FREE, .closed_ms = closed_ms};

@@ -55,7 +55,8 @@ static void has_had_it(const struct hfi_opened *opened, uint64_t token)
     cell_release(opened, &held);
 }
 
-/* Recalls version 2, whose grant did not arrive. After the second recall the host gives it back. */
+/* Recalls version 2, whose grant did not arrive. After the second recall the host gives this grant
+ * back. */
 static void recall_what_is_lost(void)
 {
     rig_recall(rig, "a", 2);

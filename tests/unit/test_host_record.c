@@ -52,7 +52,7 @@ static bool is_text(const struct hfi_text *text, const char *expected)
     return text->size == strlen(expected) && memcmp(text->bytes, expected, text->size) == 0;
 }
 
-/* The same voters with other indexes: requests go to the same coordinator. */
+/* The voters stay the same, but get other indexes: requests go to the same coordinator. */
 START_TEST(a_coordinator_keeps_its_partitions_under_another_index)
 {
     char before = rig->config.voters[owner].text[5];
@@ -136,8 +136,8 @@ START_TEST(a_voter_moves)
 }
 END_TEST
 
-/* In a cell with one voter, a host knows every grant. It does not know them any more when the cell
- * has more voters. */
+/* In a cell with one voter, a host knows every grant. The host does not know every grant any more
+ * when the cell has more voters. */
 START_TEST(from_one_voter_to_three_and_back)
 {
     cell_teardown();
@@ -333,7 +333,7 @@ START_TEST(a_move_that_was_not_durable_is_made_again)
 END_TEST
 
 /* A process writes old tokens into the region again and again, so that the lock moves at each OPEN.
- * It takes no more slots than it has handles. */
+ * The lock takes no more slots than it has handles. */
 START_TEST(forged_tokens_use_up_no_slots)
 {
     struct hfi_opened opened = cell_open_granted(client);

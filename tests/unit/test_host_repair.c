@@ -342,8 +342,8 @@ START_TEST(in_force_without_a_grant)
 }
 END_TEST
 
-/* The word names a false holder: the agent, an id of no client, a client without a handle, or a
- * dead client. */
+/* The word names a false holder: the agent, an id that no client has, a client without a handle, or
+ * a dead client. */
 START_TEST(held_by_nobody)
 {
     open_both();

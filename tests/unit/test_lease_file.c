@@ -156,8 +156,8 @@ START_TEST(an_orderly_end_writes_the_last_deadline)
 }
 END_TEST
 
-/* In between, another agent had this session. Its release writes only the file `lease`, not the
- * page, so its give-backs are not in the notes. */
+/* In between, an agent of another release had this session. It writes only the file `lease`, not
+ * the page, so its give-backs are not in the notes. */
 START_TEST(what_was_kept_before_one_that_knows_no_page_is_forgotten)
 {
     live();

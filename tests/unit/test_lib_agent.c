@@ -135,7 +135,7 @@ START_TEST(a_listing_that_never_ends_is_an_error)
     ck_assert_int_eq(try_connect(), 0);
     atomic_store(&agent.mood, MOOD_IN_CIRCLES);
     ck_assert_int_eq(hf_list(client, "", count_lock, &count), HF_EPROTO);
-    ck_assert_int_eq(count, 3); /* a, b, and a again */
+    ck_assert_int_eq(count, 3); /* the library counted a, b, and a again */
     atomic_store(&agent.mood, MOOD_GOOD);
     ck_assert_int_eq(REACHED(hf_list(client, "", count_lock, &count)), 0);
 }
@@ -251,9 +251,9 @@ static void *wait_for_lock(void *lock)
 }
 
 /*
- * An agent takes a living waiter for dead and gives its seat away. The agent ends before the waiter
- * can ask for another seat. The waiter must not wait in the old seat again, where no agent would
- * serve it.
+ * An agent treats a living waiter as dead, and gives its seat away. The agent ends before the
+ * waiter can ask for another seat. The waiter must not wait in the old seat again, where no agent
+ * would serve it.
  */
 START_TEST(a_seat_that_was_taken_away_is_not_waited_in_again)
 {

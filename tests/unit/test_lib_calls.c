@@ -602,7 +602,7 @@ static bool progress_to_the_end(int64_t stall_ns)
     int64_t began = now_ns();
     int64_t told_ns = began; /* a time before the last report: the stall counts from that report */
     int result = hf_acquire(lock, HF_EXCLUSIVE, 0, NULL);
-    int64_t over_ns = now_ns() + 3 * stall_ns; /* the lease ends then, or earlier */
+    int64_t over_ns = now_ns() + 3 * stall_ns; /* the lease ends at this time, or earlier */
     ck_assert_int_eq(result, 0);
     while (result == 0 && now_ns() < over_ns - 100 * MS) {
         sleep_ms(20);
@@ -690,7 +690,7 @@ START_TEST(try_of_an_ungranted_lock_waits_for_the_grant)
     pthread_create(&thread, NULL, attempt_run, &attempt);
     sleep_ms(100);
     hfi_grant(&agent.actor, agent_slot(&agent, "a"), HFI_GRANT_EXCLUSIVE, 1, 100);
-    bool in_time = now_ns() - began < S - 50 * MS; /* otherwise this thread ran too late to grant */
+    bool in_time = now_ns() - began < S - 50 * MS; /* false: this thread ran too late to grant */
     pthread_join(thread, NULL);
     ck_assert(attempt.result == 0 || (!in_time && attempt.result == HF_EBUSY));
 }

@@ -114,7 +114,7 @@ START_TEST(a_wait_goes_on_when_the_agent_is_back)
     pthread_create(&thread, NULL, attempt_run, &attempt);
     AWAIT(is_waited_for("a"));
     lapse_in(100 * MS, 10 * S);
-    sleep_ms(600); /* longer than the lease */
+    sleep_ms(600); /* this sleep is longer than the lease */
     ck_assert_int_eq(hf_release(held), HF_ELOST);
     sleep_ms(100);
     agent_start(&agent, _i == 0);
@@ -281,9 +281,10 @@ static pthread_t read_and_upgrade(hf_lock **lock, hf_lock **theirs, int64_t leas
     return thread;
 }
 
-/* Lets an upgrade wait for another reader until its hold ends, after lease_ns (even without an
- * agent), or by a break if lease_ns is 0. Returns false if the upgrade was never seen waiting: on a
- * busy machine the hold may end before the upgrade begins, or before this thread looks. */
+/* Lets an upgrade wait for another reader until the upgrading client's hold ends: after lease_ns
+ * (even without an agent), or by a break if lease_ns is 0. Returns false if the upgrade was never
+ * seen waiting: on a busy machine the hold may end before the upgrade begins, or before this thread
+ * looks. */
 static bool upgrade_to_the_end(int64_t lease_ns)
 {
     hf_lock *lock = NULL;
@@ -396,7 +397,7 @@ START_TEST(a_limit_is_told_in_time_after_a_downgrade)
     struct attempt attempt = {.lock = theirs, .mode = HF_SHARED, .timeout_ns = -1};
     pthread_create(&thread, NULL, attempt_run, &attempt);
     AWAIT(is_waited_for("a"));
-    /* called when the downgrade wakes the reader; the downgrade has stored the word before that */
+    /* this is called when the downgrade wakes the reader, after it has stored the word */
     kernel_of(lock)->wake = wake_and_meanwhile;
     meanwhile = nothing_else;
     ck_assert_int_eq(hf_downgrade(lock), 0);
@@ -499,7 +500,8 @@ START_TEST(an_unwatched_prefix_is_told_no_more)
     send_changed("jobs/a1");
     send_changed("users/x");
     hf_lock *lock = open_lock(client, "x"); /* this call receives the frames */
-    send_changed("jobs/c");                 /* arrives before the answer to hf_unwatch() */
+    send_changed("jobs/c");                 /* this frame arrives before the answer to
+                                             * hf_unwatch() */
     if (_i == 1) {
         agent_stop(&agent);
     }

@@ -305,7 +305,7 @@ START_TEST(the_text_is_of_the_last_failure)
     ck_assert_str_ne(hf_error_text(other), "");
     hf_client *third = join();
     FAILS(hf_watch(third, NULL), HF_EINVAL, "prefix is NULL");
-    hf_disconnect(third); /* its text stays */
+    hf_disconnect(third); /* the text of this client's failure stays */
     ck_assert_ptr_nonnull(strstr(hf_error_text(NULL), "prefix is NULL"));
 }
 END_TEST

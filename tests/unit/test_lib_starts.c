@@ -172,8 +172,8 @@ START_TEST(while_a_start_is_pending_the_handle_says_so)
 END_TEST
 
 /* A start on a free lock ends at once: the handle holds, and reports its hold, before the program
- * has read the event. If the program ends the hold first, the event does not come. _i: the handle
- * then has no second hold, one without an event, or one with its own event. */
+ * has read the event. If the program ends the hold first, the event does not come. _i: afterwards
+ * the handle has no second hold, a hold without an event, or a hold with its own event. */
 START_TEST(an_event_is_not_about_a_released_hold)
 {
     hf_lock *lock = open_lock(client, "a");
@@ -386,7 +386,7 @@ START_TEST(a_grant_follows_a_failure_that_was_not_read)
     hf_lock *lock = open_lock(client, "a");
     hf_lock *theirs = open_lock(other, "a");
     ck_assert_int_eq(hf_acquire(theirs, HF_EXCLUSIVE, 0, NULL), 0);
-    ck_assert_int_eq(hf_acquire_start(lock, HF_EXCLUSIVE, 0), 0); /* fails at once */
+    ck_assert_int_eq(hf_acquire_start(lock, HF_EXCLUSIVE, 0), 0); /* this start fails at once */
     if (_i == 0) {
         ck_assert_int_eq(hf_release(theirs), 0);
     }

@@ -19,8 +19,8 @@ static const int64_t second_ns = INT64_C(1000000000);
 
 static struct hfi_region region;
 static int points; /* the number of operations so far; -1: do not count them */
-static int at;     /* before the operation with this number, something happens */
-static bool dies;  /* the process dies there; else the other process acts */
+static int at;     /* the number of the operation before which the test interferes */
+static bool dies;  /* true: the running process dies there; false: the other process acts there */
 static jmp_buf death;
 
 /* One way in which a waiter may go on. */

@@ -242,8 +242,9 @@ START_TEST(old_copy_of_a_store_that_started_over_is_refused)
 }
 END_TEST
 
-/* The disk of a voter lacks the voter's own line, as if it had lost the last commit of its first
- * start. The other voters have that line. The voter starts over with that line. */
+/* The disk of a voter lacks the voter's own line in the record of stores, as if it had lost the
+ * last commit of its first start. The other voters have that line. The voter starts over with that
+ * line. */
 START_TEST(starts_over_with_the_line_that_the_others_have)
 {
     static struct cell_disk copy;
@@ -602,8 +603,8 @@ static void note_read(void *arg, uint32_t from, uint32_t to, const struct messag
 }
 
 /* A voter that starts over reads, at the same time, from all voters that have promised its ballot:
- * eight partitions from each, and no partition from two of them. It reads further partitions as
- * answers arrive. */
+ * eight partitions from each voter, and each partition from one voter only. It reads further
+ * partitions as answers arrive. */
 START_TEST(who_starts_over_reads_the_others_at_once)
 {
     cell_destroy(cell);

@@ -119,7 +119,7 @@ START_TEST(share_fields)
     BAD(accept_shares, as.accept.value.shares[1].agent.text[5], 'a'); /* two shares of one host */
     BAD(accept_shares, as.accept.value.shares[1].epoch, 0);
     BAD(accept_shares, as.accept.value.shares[1].version.sequence, 0);
-    /* above the value's version */
+    /* this version is above the value's version */
     BAD(accept_shares, as.accept.value.shares[0].version.sequence, 5);
     /* no share has the value's version */
     BAD(accept_shares, as.accept.value.shares[1].version.sequence, 2);
@@ -347,7 +347,8 @@ static struct message membered(void)
 START_TEST(fields_about_the_voters)
 {
     BAD(change_prepare, as.change.ballot, 1);
-    BAD(change_prepare, as.change.number, 4); /* must follow the header's number */
+    BAD(change_prepare, as.change.number, 4); /* the change's number must follow the header's
+                                               * number */
     BAD(change_prepare, as.change.number, 6);
     BAD(change_prepare, number, 0);
     BAD(change_prepare, as.change.voters.number, 6);

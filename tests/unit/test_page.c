@@ -452,7 +452,7 @@ START_TEST(a_history_has_a_point_for_each_interval)
     ck_assert_uint_eq(history.count, 1);
     ck_assert(history.points[0].known);
     ck_assert_uint_eq(history.points[0].handovers, 3);
-    ck_assert_uint_eq(history.points[0].awaited, 2); /* 3 in 2 looks, rounded up */
+    ck_assert_uint_eq(history.points[0].awaited, 2); /* 3 waits in 2 looks: 1.5 rounded up */
     history_note(&history, 111 * s_ns, &counters);   /* no look */
     ck_assert_uint_eq(history.count, 2);
     ck_assert(!history.points[1].known);

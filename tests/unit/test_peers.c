@@ -116,8 +116,8 @@ static int hasty_release(void *lock)
     .hosts = 1, .start = fake_start, .stop = fake_stop, .connect = fake_connect,                   \
     .disconnect = fake_leave, .open = fake_open, .close = fake_leave, .acquire = fake_acquire
 
-/* A lock that does not exclude and does not sleep. It makes so many pairs that two processors read
- * and write the sums at the same time. */
+/* A lock that does not exclude and does not sleep. Workers take and release it so often that two
+ * processors read and write a lock's sum at the same time. */
 static const struct peer_kind hasty = {
     .name = "hasty",
     .title = "a lock that does not lock, and does nothing else either",

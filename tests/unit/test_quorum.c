@@ -542,9 +542,9 @@ START_TEST(a_flood_keeps_nobody_else_out)
 }
 END_TEST
 
-/* A round asks only a majority: the coordinator and, if it is a voter, the host that gets the lock,
- * which has to write a row anyway. The other voters get the chosen value later, and send no
- * answer. */
+/* A round asks only a majority: the coordinator, and the agent of the host that gets the lock if
+ * this agent is a voter. (This agent has to write a row anyway.) The other voters get the chosen
+ * value later, and send no answer. */
 START_TEST(a_round_asks_a_majority)
 {
     struct cell *cell = cell_ready(3);

@@ -101,7 +101,7 @@ START_TEST(test_format_refuses)
     }
     bad[0].cell[0] = '\0';
     bad[1].cell[0] = 'A';
-    memset(bad[2].cell, 'c', sizeof bad[2].cell); /* has no final zero */
+    memset(bad[2].cell, 'c', sizeof bad[2].cell); /* this text has no final zero */
     bad[3].agent[0] = '.';
     bad[4].token = 0;
     bad[5].token = (uint64_t)INT64_MAX + 1;

@@ -356,7 +356,8 @@ START_TEST(an_upgrade_that_waits_recalls_shares_now_and_then)
         cell_run(cell, ASK_MS * CELL_MS);
     }
     uint32_t got = cell_got_count(cell, 1, MESSAGE_RECALL);
-    ck_assert_uint_ge(got, 2); /* repeated, because the share may have become idle meanwhile */
+    ck_assert_uint_ge(got, 2); /* the recall comes again, because the share may have become idle
+                                * meanwhile */
     ck_assert_int_le(got, (cell->now_ns - began_ns) / (RECALL_MS * CELL_MS) + 1);
     ck_assert_uint_eq(cell_got(cell, 1, MESSAGE_RECALL)->as.version.request_id, 0);
     give_back(cell, 1, 2, second.version);
@@ -437,7 +438,7 @@ START_TEST(exclusive_becomes_a_share)
     const struct message *answer = amend(cell, 0, 2, &grant, S, grant.token_last);
     ck_assert_uint_eq(answer->as.grant.mode, S);
     ck_assert(message_order_equal(answer->as.grant.version, grant.version));
-    /* not below any token that the host used */
+    /* this token is not below any token that the host used */
     ck_assert_uint_eq(answer->as.grant.token_first, grant.token_last);
     struct message_grant other = granted(cell, 1, 1);
     give_back(cell, 1, 2, other.version);

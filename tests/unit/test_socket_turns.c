@@ -36,7 +36,7 @@ enum {
     PATIENT = 50, /* packets of a client that was connected before all other clients */
     MOST_OF_ALL = SOCKET_TURN_ALL_MS / COST_MS,
     ROUNDS_MAX = 100000,
-    LENT = 12, /* more than fit into a small buffer of a socket */
+    LENT = 12, /* more packets than fit into a small buffer of a socket */
     LENT_SIZE = 1000,
 };
 

@@ -64,7 +64,7 @@ static bool count_register(void *arg, const struct quorum_register *reg)
 
 static void told_of_registers(void *arg, uint64_t count)
 {
-    ck_assert_uint_eq(*(uint32_t *)arg, 0); /* called before any row is read */
+    ck_assert_uint_eq(*(uint32_t *)arg, 0); /* this call comes before any row is read */
     told = count;
 }
 

@@ -307,7 +307,7 @@ static bool killed_before(pid_t child, uint32_t number)
     ck_assert_int_eq(
         ptrace(PTRACE_SETOPTIONS, child, NULL, (void *)(PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL)),
         0);
-    for (;;) { /* ends when the child ends */
+    for (;;) { /* the loop ends when the child ends */
         struct __ptrace_syscall_info info = {.op = 0};
         ck_assert_int_eq(ptrace(PTRACE_SYSCALL, child, NULL, NULL), 0);
         ck_assert_int_eq(waitpid(child, &status, 0), child);

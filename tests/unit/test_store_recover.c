@@ -137,7 +137,7 @@ START_TEST(backup_has_what_was_committed_while_it_was_made)
     ck_assert_uint_eq(copied.bytes, (uint64_t)status.st_size);
     ck_assert(store_begin(store));
     put_mark(store, "host-e", 2);
-    commit(store); /* the store goes on */
+    commit(store); /* the store still works */
     store_close(store);
     strcat(copy, "-wal");
     ck_assert_int_ne(access(copy, F_OK), 0);
@@ -304,8 +304,8 @@ static void recover(void)
     ck_assert_uint_eq(found.checkpoints, MESSAGE_PARTITIONS);
     ck_assert_uint_eq(found.checkpoint.order.ballot, 1000 << 16 | 1);
     ck_assert_uint_eq(found.checkpoint.floor, 3 * MESSAGE_TOKEN_GENERATION);
-    ck_assert_uint_eq(marked(&found, "host-a"), 5); /* the epoch of its own session */
-    ck_assert_uint_eq(marked(&found, "host-b"), 4); /* the epoch of its grants */
+    ck_assert_uint_eq(marked(&found, "host-a"), 5); /* the epoch of host-a's own session */
+    ck_assert_uint_eq(marked(&found, "host-b"), 4); /* the epoch of host-b's grants */
     ck_assert_uint_eq(marked(&found, "host-c"), 8);
     ck_assert(store_voters(store, &read, &known) && known);
     ck_assert(memcmp(read.of[0].store_id, meta.store_id, sizeof(meta.store_id)) == 0);

@@ -96,7 +96,7 @@ START_TEST(lines_that_make_no_sense_are_told_and_left_out)
         snprintf(text + used, sizeof(text) - used, "%s\n", lines[i]);
     }
     size_t used = strlen(text);
-    memset(text + used, '7', 1000); /* longer than a line may be */
+    memset(text + used, '7', 1000); /* this line is longer than a line may be */
     snprintf(text + used + 1000, sizeof(text) - used - 1000, "\n2:500001:1\n");
     load(text);
     ck_assert_uint_eq(wrong_count, LINES + 1);

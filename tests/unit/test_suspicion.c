@@ -349,7 +349,7 @@ START_TEST(a_slow_link_in_one_direction)
         lose_heartbeats(cell, 2, false);
         cell_run(cell, 800 * CELL_MS);
     }
-    ck_assert_int_lt(cell->now_ns, 9 * SECOND); /* still in the first window of measurements */
+    ck_assert_int_lt(cell->now_ns, 9 * SECOND); /* the first window of measurements has not ended */
     ck_assert_int_gt(suspicion_ns(cell, 2), 2 * 700 * CELL_MS);
     cell_destroy(cell);
 }

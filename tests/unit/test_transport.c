@@ -458,7 +458,7 @@ static uint32_t told(const struct node *node, const char *event, const char *tex
     return count;
 }
 
-/* Waits until the other end has hung up. Returns how many bytes it sent before. */
+/* Waits until the other end has hung up. Returns how many bytes the other end sent before. */
 static size_t await_end(int fd, char *out, size_t size)
 {
     size_t used = 0;

@@ -241,7 +241,7 @@ static void quiet(const struct node *a, const struct node *b)
 {
     enum { CHECKED_MS = 6000 };
     int64_t until_ms = now_ms() + GUARD_MS;
-    int64_t unserved = 0; /* the time without a processor, in ms, at the latest excused report */
+    int64_t unserved = 0; /* unserved_ms() when the last report was excused */
     uint32_t told = 0;
 
     for (;;) { /* Check's timeout bounds this loop */
@@ -575,7 +575,7 @@ __attribute__((visibility("default"))) ssize_t sendmsg(int fd, const struct msgh
                                                        int flags)
 {
     if (now_ms() < held_until_ms) {
-        usleep(5000); /* slows NNG down, which tries again at once */
+        usleep(5000); /* this slows NNG down, because NNG tries again at once */
         errno = EAGAIN;
         return -1;
     }

@@ -218,7 +218,7 @@ START_TEST(observers_are_not_believed)
     told.as.told.voters = next;
     rig_give(rig, 0, &told);
     ck_assert_uint_eq(rig_number(rig, 0), 1);
-    /* the number in its message makes this voter ask a voter for the record */
+    /* the number in node 5's HELLO makes node 0 ask a voter for the record */
     struct message hello = rig_message(rig, 5, MESSAGE_HELLO);
     hello.number = 2;
     hello.as.hello.rules.voter_count = 1;
@@ -305,8 +305,8 @@ START_TEST(a_voter_is_sought_where_it_moves)
 }
 END_TEST
 
-/* A move waits for a voter that is not there. Then it is refused, even if the others are a
- * majority. */
+/* A move waits for a voter that does not answer. In the end the move is refused, even if the others
+ * are a majority. */
 START_TEST(a_move_waits_for_its_voter)
 {
     begin(_i == 0 ? 2 : 3, 32);
@@ -395,7 +395,8 @@ START_TEST(a_removed_voter_learns_again)
         rig_kill(rig, 0);
     } else {
         rig_run(rig, 2000); /* node 0 learns that its removal is complete */
-        /* votes from before the removal that still wait for the disk report this commit, too */
+        /* votes that were made before the removal and still wait for the disk report this commit,
+         * too */
         struct message learn = rig_message(rig, 1, MESSAGE_LEARN);
         learn.as.told.learn = true;
         learn.as.told.id = 1;
@@ -431,8 +432,8 @@ START_TEST(a_removed_voter_learns_again)
 }
 END_TEST
 
-/* A cell of one voter uses shortcuts. They end when there are two voters, and come back with
- * one. */
+/* A cell of one voter uses shortcuts. The shortcuts end when there are two voters, and return when
+ * one voter is left. */
 START_TEST(one_two_three_and_back)
 {
     begin(1, 13);
@@ -638,7 +639,8 @@ START_TEST(a_record_that_was_read_goes_on)
         uint32_t outcome = interrupted_add((int64_t)(seed % 5));
         seen[outcome]++;
         if (outcome == 1) {
-            rig->nodes[3].cut = false; /* needed: only two of three old voters run */
+            rig->nodes[3].cut = false; /* the newcomer is needed, because only two of three old
+                                        * voters run */
         }
         struct message_membered answer = change(1, MESSAGE_MEMBER_MOVE, 2, MESSAGE_CHANGE_CHOSEN);
         const struct message_voters *now = quorum_voters(rig->nodes[1].quorum);

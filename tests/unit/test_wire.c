@@ -443,7 +443,8 @@ static void repack_leaf(struct repack *repack, const msgpack_object *object)
         msgpack_pack_array(&repack->packer, 0);
         repack->done = true;
     } else {
-        msgpack_pack_object(&repack->packer, *object); /* not an array, so it cannot be shortened */
+        msgpack_pack_object(&repack->packer, *object); /* the object is no array, so it cannot be
+                                                        * shortened */
     }
 }
 
@@ -605,7 +606,7 @@ static const struct {
     {BYTES("\x95\x03\xa1-\xc3\x01\xa1x"), WIRE_OK},           /* relayed */
     {BYTES("\x95\x03\xa1"
            "A\xc3\x01\xa1x"),
-     WIRE_MALFORMED},                                             /* no name of an agent */
+     WIRE_MALFORMED},                                             /* this is no name of an agent */
     {BYTES("\x95\x1c\xa0\xc2\x01\xa1x"), WIRE_MALFORMED},         /* no kind 28 */
     {BYTES("\x95\x00\xa0\xc2\x01\xa1x"), WIRE_MALFORMED},         /* no kind 0 */
     {BYTES("\x95\x50\xa0\xc2\x01\xa1x"), WIRE_MALFORMED},         /* no kind 80 */

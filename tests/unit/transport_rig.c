@@ -210,7 +210,8 @@ int connect_raw(const char *address)
     if (connect(fd, (struct sockaddr *)&to, sizeof to) != 0) {
         ck_assert_int_eq(errno, EINPROGRESS);
     }
-    /* This thread runs the loop, which has to accept the connection: the kernel queues only few. */
+    /* This thread runs the loop, which has to accept the connection: the kernel queues only few
+     * connections. */
     PUMP_UNTIL(poll(&made, 1, 0) == 1);
     ck_assert_int_eq(made.revents, POLLOUT);
     return fd;

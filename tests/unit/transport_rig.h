@@ -24,7 +24,7 @@ enum {
 struct node {
     struct transport *transport;
     char address[ADDRESS_SIZE];
-    const char *name; /* the name in its certificate; NULL: without TLS */
+    const char *name; /* the name in the node's certificate; NULL: no TLS */
     uint64_t packets;
     uint64_t next; /* the number with which the next packet begins; see send_number() */
     bool disorder;

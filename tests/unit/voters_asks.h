@@ -16,7 +16,7 @@ uint32_t coordinated(uint32_t mask);
 /* Sends a request of an operator on node `asker` to a voter. Returns the answer. */
 struct message_membered ask_from(uint32_t asker, uint32_t to, uint64_t id,
                                  enum message_member_act act, uint32_t voter, uint32_t number);
-/* The operator is on the host of the voter that is asked. */
+/* Calls ask_from() for an operator on the host of the voter that is asked. */
 struct message_membered ask_with(uint32_t to, uint64_t id, enum message_member_act act,
                                  uint32_t voter, uint32_t number);
 /* Asks for the change again and again, until it has reached that stage or is refused. Returns the

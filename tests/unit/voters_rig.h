@@ -29,21 +29,22 @@ struct rig_disk {
 };
 
 struct rig_node {
-    struct quorum *quorum; /* NULL: it does not run */
+    struct quorum *quorum; /* NULL: the node does not run */
     void *memory;
     struct names *names;
     void *names_memory;
     struct actions actions;
     struct rig_disk disk;
-    bool cut;                         /* no message reaches it or leaves it */
-    bool hidden;                      /* only nodes that seek it reach it */
-    struct quorum_seek sought;        /* from the last ACTION_SEEK */
-    bool older;                       /* it speaks version 4 of the wire */
-    uint32_t kinds[MESSAGE_KIND_END]; /* how many messages of each kind it sent to others */
-    struct message
-        sent[MESSAGE_KIND_END];           /* the last message of each kind that it sent to others */
-    struct message got[MESSAGE_KIND_END]; /* the last message of each kind for its host */
-    struct quorum_voters go_by;           /* from the last ACTION_VOTERS; number 0: there was
+    bool cut;                              /* no message reaches or leaves this node */
+    bool hidden;                           /* only nodes that seek this node reach it */
+    struct quorum_seek sought;             /* from the last ACTION_SEEK */
+    bool older;                            /* the node speaks version 4 of the wire */
+    uint32_t kinds[MESSAGE_KIND_END];      /* how many messages of each kind the node sent to
+                                            * others */
+    struct message sent[MESSAGE_KIND_END]; /* the last message of each kind that the node sent to
+                                            * others */
+    struct message got[MESSAGE_KIND_END];  /* the last message of each kind for the node's host */
+    struct quorum_voters go_by;            /* from the last ACTION_VOTERS; number 0: there was
                                            * none */
 };
 
@@ -68,7 +69,8 @@ struct rig {
 
 struct rig *rig_create(uint32_t voters, uint64_t seed);
 void rig_destroy(struct rig *rig);
-/* Starts the core of that node, from its disk. A node that is no voter of its record learns. */
+/* Starts the core of that node, from its disk. A node that is no voter of its record becomes a
+ * learner. */
 void rig_start(struct rig *rig, uint32_t node);
 /* Starts all voters of number 1. */
 void rig_start_all(struct rig *rig);

@@ -96,14 +96,14 @@ static void address(struct draw *draw, char *out)
     memset(out, (int)('a' + draw->next++ % 26), draw->large ? MESSAGE_ADDRESS_MAX - 1 : 5);
 }
 
-/* A field of version 4, behind all fields of the older version. */
+/* Fills in the release: a field of version 4, behind all fields of older versions. */
 static void release(const struct draw *draw, char *out)
 {
     memset(out, 0, MESSAGE_RELEASE_MAX);
     memset(out, 'r', draw->large ? MESSAGE_RELEASE_MAX - 1 : 5);
 }
 
-/* The address of the status page: also a field of version 4. It follows the release. */
+/* Fills in the address of the status page: also a field of version 4. It follows the release. */
 static void page(const struct draw *draw, char *out)
 {
     memset(out, 0, MESSAGE_ADDRESS_MAX);

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { HFI_UTF8_MAX = 4 }; /* bytes of a code point */
+enum { HFI_UTF8_MAX = 4 }; /* the most bytes that a code point has */
 
 /* The result of hfi_utf8_next(). */
 struct hfi_utf8 {
