@@ -68,7 +68,7 @@ int setup_check(const char *text, const char *name, bool alone)
 static void give_to_agent(const struct setup_target *target, struct setup_file *file)
 {
     if (geteuid() != 0 || !target->service) {
-        return; /* an agent of the user that runs this program */
+        return; /* the agent runs as the user that runs this program */
     }
     const struct passwd *user = getpwnam(service_user);
     if (user == NULL) {

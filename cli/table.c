@@ -17,7 +17,7 @@ enum { GAP = 2 }; /* spaces between two columns */
 /* One character of a cell. */
 struct glyph {
     const char *text; /* what is written */
-    size_t size;      /* of it, in bytes */
+    size_t size;      /* of the text, in bytes */
     size_t width;     /* in columns of the terminal */
 };
 

@@ -104,8 +104,8 @@ int top_reading_fact(struct top_reading *reading, const struct hf_fact *fact)
 int top_reading_lock(struct top_reading *reading, const struct hf_lock_info *info, int64_t now_ns)
     __attribute__((warn_unused_result));
 
-/* Adds that the process outer_pid of this host waits while that waiter of that lock waits. To be
- * called after the last top_reading_lock(). */
+/* Adds a wait of the process outer_pid of this host, which waits as long as `waiter` waits for the
+ * lock. To be called after the last top_reading_lock(). */
 int top_reading_nested(struct top_reading *reading, size_t lock, const struct hf_party *waiter,
                        int64_t outer_pid) __attribute__((warn_unused_result));
 

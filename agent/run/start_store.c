@@ -37,8 +37,8 @@ struct living {
     uint32_t first; /* the pid of one living process, as recorded; 0: not known */
 };
 
-/* Adds the process of a client record to the number of living processes, even if it is unknown
- * whether it lives. */
+/* Counts the process of a client record as living, unless it is known that the process has
+ * ended. */
 static void look_at(void *arg, uint32_t client)
 {
     struct living *living = arg;

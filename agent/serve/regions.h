@@ -94,8 +94,8 @@ bool regions_are_sound(void *arg, uint32_t space);
 /* Called when a turn begins, at turn_ns, before any region is touched. If the last check was some
  * time ago, checks all regions and gives up the unusable ones. */
 void regions_watch(struct agent *agent, int64_t turn_ns);
-/* Called at the end of a turn: gives up unusable regions, and begins those anew whose time has
- * come. */
+/* Called at the end of a turn: gives up unusable regions, and begins to make a new region for a
+ * namespace whose wait is over. */
 void regions_see(struct agent *agent);
 /* Called each quarter of session_ttl: checks the regions in use, at a constant cost. */
 void regions_look(struct agent *agent);
