@@ -165,7 +165,7 @@ struct hold {
     _Atomic(struct binding *) binding;
     _Atomic uint32_t epoch;
     _Atomic uint32_t mode;        /* enum hf_mode */
-    _Atomic uint64_t cell;        /* of a shared hold */
+    _Atomic uint64_t cell;        /* the reader's cell of a shared hold */
     _Atomic int64_t lease_end_ns; /* when the hold ends, if lease_ns is set; else INT64_MAX */
 };
 
@@ -229,7 +229,7 @@ struct hf_lock {
     _Atomic(struct binding *) fast_binding; /* the binding when the last claim ended */
     uint32_t flags;                         /* hf_lock_options.flags */
     _Atomic uint16_t lanes_used;            /* lanes that have an owner; changed under the claim */
-    bool simple; /* no limit and not reentrant, so that lanes are allowed */
+    bool simple; /* the handle has no limit and is not reentrant: lanes are allowed */
     /* The last lane belongs to the thread that has the claim. Only its field `changing` is used. */
     struct lock_lane lanes[LOCK_LANES + 1];
     struct hold hold;
@@ -264,7 +264,7 @@ struct hf_lock {
     uint32_t reported; /* REPORTED_... bits (events.c) */
     bool granted;      /* HF_EVENT_GRANTED is queued */
     uint64_t granted_token;
-    uint64_t granted_number; /* the hold of that event */
+    uint64_t granted_number; /* the hold that HF_EVENT_GRANTED is about */
     int failed;              /* the error of a queued HF_EVENT_FAILED; 0: none is queued */
     int64_t start_due_ns;    /* when a pending start must be looked at; 0: none is pending */
     struct hold_end end;     /* why the last hold that was reported lost ended */
@@ -351,7 +351,7 @@ struct hf_client {
     char command[HFI_FRAME_COMMAND_MAX]; /* this process's command line for HELLO; set once */
     uint32_t command_size;
     int refused; /* HF_EFULL: an agent had no room for this connection; else 0 */
-    char refusal[FULL_TEXT_MAX + 64]; /* with HF_EFULL: its reason */
+    char refusal[FULL_TEXT_MAX + 64]; /* with HF_EFULL: the agent's reason */
     /* the last packet had a descriptor, but this process already has as many as it may have */
     bool no_descriptor;
     bool path_fixed;
@@ -359,7 +359,7 @@ struct hf_client {
     uint32_t id; /* from WELCOME */
     uint64_t nonce;
     int64_t grace_ns;
-    int64_t ttl_ns; /* of the agent's session */
+    int64_t ttl_ns; /* the ttl of the agent's session */
     unsigned char packet[HFI_FRAME_MAX];
     unsigned char outgoing[HFI_FRAME_MAX];
 
@@ -367,7 +367,7 @@ struct hf_client {
     char cell[HFI_LABEL_MAX + 1];
     char agent[HFI_LABEL_MAX + 1];
 
-    _Atomic bool down; /* a copy of "not CONNECTION_UP" that needs no mutex */
+    _Atomic bool down; /* the connection is not up; readable without a mutex */
 
     /* A thread that changes one of these lists holds both mutexes; a thread that reads one holds
      * either. */
@@ -833,8 +833,8 @@ int events_enable(hf_client *client) HFI_MUST_USE;
 int failure_events(const hf_client *client, int error);
 
 /* To be called when a thread that had to wait, or a start, has got the lock. Queues
- * HF_EVENT_GRANTED for the hold with that number, which hf_next_event() drops if the program has
- * ended the hold before. */
+ * HF_EVENT_GRANTED for the hold with that number. hf_next_event() drops this event if the program
+ * has ended the hold by then. */
 void events_granted(hf_lock *lock, uint64_t number, uint64_t token);
 /* Queues HF_EVENT_FAILED. */
 void events_failed(hf_lock *lock, int error);

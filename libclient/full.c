@@ -15,7 +15,7 @@
  * ...". */
 struct table_text {
     const char *noun; /* with the size: "all 512 NOUN are in use" */
-    const char *key;  /* in [limits]; NULL: none, and `advice` says what helps */
+    const char *key;  /* the key in [limits]; NULL: none, and `advice` says what helps */
     const char *advice;
 };
 

@@ -237,7 +237,7 @@ struct hfi_member_frame {
     uint32_t number; /* the number of the record to change; 0: the present one */
     uint64_t id;     /* names the change; never 0 */
     struct hfi_text name;
-    struct hfi_text address; /* of ADD and MOVE; else empty */
+    struct hfi_text address; /* ADD and MOVE: the voter's address; else empty */
 };
 
 /* How far a change has come. */
@@ -434,7 +434,7 @@ const char *hfi_frame_name(enum hfi_frame_kind kind);
 
 /* A DONE with request 0 and HF_EFULL refuses a connection before HELLO. A second DONE follows,
  * which says why there is no room: with this error if the agent's disk is full, else with HF_EFULL
- * and the table. A library that does not know the second one has closed the connection already. */
+ * and the table. A library that does not know the second DONE has already closed the connection. */
 enum { HFI_DONE_DISK_FULL = -98 };
 
 /* ---- command lines ---- */

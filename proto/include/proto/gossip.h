@@ -43,7 +43,7 @@ enum {
 enum gossip_packet_kind { GOSSIP_ITEMS = 1, GOSSIP_DIGEST, GOSSIP_HASHES };
 
 enum gossip_item_kind {
-    GOSSIP_AGENT = 1, /* about the author itself */
+    GOSSIP_AGENT = 1, /* an item about the author itself */
     GOSSIP_OWNED,     /* a voter's item: the partitions that it coordinates */
     GOSSIP_EXPIRED,   /* a voter's item: a session that has expired */
     GOSSIP_LOCK,      /* a lock with holders or waiters on the author's host */
@@ -81,12 +81,12 @@ struct gossip_waiter {
 
 /* The ended hold for which a lock is closed, as far as it is known: see struct hfi_behind_frame. */
 struct gossip_last {
-    struct message_agent agent; /* of the hold's host; length 0: unknown, here and below */
+    struct message_agent agent; /* the hold's agent; length 0: unknown, here and below */
     int64_t pid;                /* -1: unknown, here and in the numbers below */
     int64_t uid;
     int64_t ended_ms;              /* how long ago the hold ended */
     uint32_t ending;               /* enum hfi_ending_kind, or the number of a later release */
-    struct message_agent by_agent; /* of the administrator that broke the hold */
+    struct message_agent by_agent; /* the agent of the administrator that broke it */
     int64_t by_uid;
     char command[GOSSIP_COMMAND_MAX + 1];
 };
