@@ -157,7 +157,7 @@ int command_break(struct cli *cli, int argc, char **argv)
     if (breaking.reported || error == 0) {
         return cli_exit_code(error);
     }
-    if (breaking.written && cli->json) { /* the outcome is the one object on stdout */
+    if (breaking.written && cli->json) { /* stdout has the outcome, and gets no second object */
         write_failure();
         return cli_exit_code(error);
     }

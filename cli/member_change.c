@@ -53,7 +53,7 @@ struct changing {
     struct hf_member_info info;
     char subject[NAME_MAX_SIZE];
     const struct change_step *before; /* the earlier step, which is complete; NULL: none */
-    bool lined;                       /* the progress line on the terminal is not ended */
+    bool lined;                       /* the line about the progress has no newline yet */
     enum hf_member_stage shown;
 };
 

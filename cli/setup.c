@@ -4,8 +4,8 @@
  *
  * In a cell of several hosts, one host makes the CA, and for each host a folder with all files that
  * the host needs. `holdfast setup --from FOLDER` installs such a folder on its host. The host that
- * made the folders installs its own folder in the same way. No configuration is written that
- * holdfastd refuses.
+ * made the folders installs its own folder in the same way. `setup` writes no
+ * configuration that holdfastd refuses.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -77,7 +77,7 @@ static void write_part(FILE *out, struct part part)
     (void)fwrite(part.at, 1, part.size, out);
 }
 
-/* Writes a line that is in that section. */
+/* Writes a line of the configuration, which stands in the section `section`. */
 static void write_line(FILE *out, struct part line, struct part section, const char *name,
                        const struct setup_place *place)
 {

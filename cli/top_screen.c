@@ -355,7 +355,7 @@ static void turn(struct top_screen *screen)
         screen->gone = true;
         screen->ended = true;
     } else {
-        /* also after an interrupted ppoll(): ncurses reports SIGWINCH as a key */
+        /* called also after an interrupted ppoll(): ncurses reports SIGWINCH as a key */
         take_keys(screen);
         take_answer(screen);
     }

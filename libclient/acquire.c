@@ -7,8 +7,8 @@
  *
  * A wait ends when the thread has the lock, at its time-out, or by hf_cancel(). The thread sleeps
  * on futexes in the region. If the session's lease runs out and the connection is down, the thread
- * connects to the agent again, and keeps its position in the queue. Only if the agent has made a
- * new region, the thread gets a new position.
+ * connects to the agent again, and keeps its position in the queue. The thread gets a new
+ * position only if the agent has made a new region.
  *
  * A polled take (start.c) makes the same steps, but never sleeps. Where a thread would sleep, its
  * step ends with TAKE_GOES_ON.

@@ -1,5 +1,5 @@
 /*
- * The connection to the agent: how it is made, lost and made again. Requests and their answers.
+ * The connection to the agent: how it is made, lost and made again, and how requests are answered.
  *
  * A connection begins with HELLO and WELCOME. A client that comes back names itself by the id and
  * the nonce of its first WELCOME. If the agent still knows the client (after a restart within the

@@ -193,7 +193,7 @@ struct hold_end {
 struct wait_limit {
     int64_t deadline_ns;
     bool try_only;
-    bool polled; /* no thread sleeps: start.c */
+    bool polled; /* no thread sleeps for this wait: see start.c */
     uint32_t cancel_seen;
 };
 
@@ -206,7 +206,7 @@ struct take {
     struct binding *lost;           /* a binding with which this take must not wait any more; NULL:
                                      * none */
     uint64_t ticket;                /* the position in the queue of binding->slot; 0: none */
-    uint64_t rung;                  /* of a polled take: hfi_wait_limit.rung */
+    uint64_t rung;                  /* for hfi_wait_limit.rung of a polled take */
     int64_t pace_ns;
     bool waited;
     bool lapsed; /* the lease was over in the last step of this take */
@@ -311,7 +311,7 @@ struct events {
     struct changed_ring changed;
 };
 
-/* The identity of a socket file. It tells a new agent from the previous agent, because each agent
+/* The identity of a socket file. It shows whether there is a new agent, because each agent
  * makes a new file at the path. All 0: there is no file. */
 struct socket_identity {
     dev_t device;
@@ -339,7 +339,7 @@ struct hf_client {
 
     /* Protected by socket_mutex: */
     enum connection_state connection_state;
-    int socket_fd;       /* the same number from the first connection to the end: see socket.c */
+    int socket_fd;       /* keeps its number in all connections: see socket.c */
     uint64_t connection; /* the number of the present connection */
     uint64_t request;    /* the number of the last request */
     int64_t greeted_ns;  /* when HELLO was sent */

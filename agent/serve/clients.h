@@ -23,7 +23,7 @@ struct agent_client {
     struct process *process;   /* NULL: the process cannot be seen from here, or has ended */
     struct peer_process is;
     uint64_t nonce;
-    uint32_t id;         /* its first holder id */
+    uint32_t id;         /* the client's first holder id */
     uint32_t connection; /* 0: none */
     pid_t pid;           /* 0: the process has no number that this agent sees */
     uid_t uid;

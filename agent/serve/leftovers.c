@@ -43,7 +43,7 @@ enum {
 static const int64_t second_ns = 1000000000;
 
 struct leftover {
-    char ending[REMOVER_ENDING_MAX]; /* the end of its name: the store's id */
+    char ending[REMOVER_ENDING_MAX]; /* the end of the folder's name: the store's id */
     uint64_t bytes;                  /* its memory when it was first seen, before any removal */
     int64_t due_ns;                  /* when it may be removed; INT64_MAX: not known */
 };

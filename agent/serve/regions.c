@@ -745,8 +745,8 @@ static void end_anew(struct agent *agent)
                       space); /* clears what the keeper found about the old region */
     }
     note_incarnation(agent, space, work->identity.incarnation);
-    /* The new region is complete when the note of the old one is cleared, so the next agent may
-     * adopt it. */
+    /* The note of the old region is cleared when the new region is complete, so the next agent may
+     * adopt the new region. */
     atomic_store(&agent->regions->notes[space]->given_up, 0);
     const char *wrong = host_add_region(agent->host, space, &agent->regions->files[space].region,
                                         false);

@@ -112,7 +112,7 @@ enum {
 
 struct hfi_hello {
     uint32_t version; /* HFI_PROTOCOL_VERSION */
-    int64_t pid;      /* as in the client's own PID namespace; the agent only shows it */
+    int64_t pid;      /* the pid in the client's own PID namespace; the agent only shows it */
     uint32_t client;  /* the client's first holder id from an earlier WELCOME; 0: none */
     uint64_t nonce;   /* the nonce from the WELCOME that had this client id */
     /* The library's version. No agent reads it. The field is on the wire so that a later agent can

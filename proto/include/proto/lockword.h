@@ -13,8 +13,8 @@
  *  3. Only a holder clears the waiters bit, and scans the queue once more before it frees the lock.
  *     A waiter stores its cell, and then checks the bit. Either the waiter sees the bit cleared and
  *     sets it again, or the holder's scan sees the cell (both sides seq_cst). Under a shared grant
- *     no process can hold the word, so the agent clears the bit. It sets the recall bit from that
- *     moment until its second scan, so that no process takes the lock meanwhile.
+ *     no process can hold the word, so the agent clears the bit. The agent keeps the recall bit
+ *     set from that moment until its second scan, so that no process takes the lock meanwhile.
  *  4. A waiter that leaves the queue without the lock marks its cell LEFT, then looks at the word.
  *     If the word names this waiter, the waiter passes the lock on. If the word is free and others
  *     wait, the waiter serves them. A waiter that accepts the lock clears its cell. A handle whose
@@ -107,7 +107,7 @@ struct hfi_wait_limit {
     int64_t deadline_ns;            /* CLOCK_BOOTTIME; INT64_MAX: no limit */
     const _Atomic uint32_t *cancel; /* the wait ends once this differs from cancel_seen */
     uint32_t cancel_seen;
-    uint64_t *rung; /* of a polled wait: the word of its last hfi_ring(); else NULL */
+    uint64_t *rung; /* of a polled wait: the lock word at its last hfi_ring(); else NULL */
 };
 
 /*

@@ -129,7 +129,7 @@ enum message_kind {
     MESSAGE_ACQUIRE,     /* host -> coordinator, like the next three kinds */
     MESSAGE_AMEND,
     MESSAGE_GIVE_BACK,
-    /* an administrator's break, to the coordinator, which sends BREAK_HOLD to the owners */
+    /* host -> coordinator: an administrator's break; the coordinator sends BREAK_HOLD to owners */
     MESSAGE_BREAK,
     /* voter -> voter: the partitions that the sender coordinates, and an echo */
     MESSAGE_HEARTBEAT,

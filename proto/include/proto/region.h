@@ -143,7 +143,7 @@ struct hfi_header {
     _Alignas(HFI_LINE) _Atomic uint32_t lease_wake;
     /* the number of processes that may sleep on lease_wake; it may be too high */
     _Atomic uint32_t lease_sleepers;
-    /* not 0: the agent does not serve this region any more, but another one */
+    /* not 0: the agent serves another region instead of this one */
     _Atomic uint32_t abandoned;
     _Atomic uint64_t commit; /* unused; earlier releases kept the store's last commit here */
 };
