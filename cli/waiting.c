@@ -15,7 +15,7 @@
 
 enum {
     FIRST_MS = 1000,
-    FIRST_VERBOSE_MS = 50, /* with -v; a free lock is taken in less time, so without a line */
+    FIRST_VERBOSE_MS = 50, /* with -v; taking a free lock needs less time, so it gets no line */
     AGAIN_MS = 1000,
 };
 

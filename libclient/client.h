@@ -109,7 +109,7 @@ struct region_map {
     dev_t device;
     ino_t inode;
     uint64_t incarnation;
-    uint32_t number;     /* the agent's number for this region, valid on .connection only */
+    uint32_t number;     /* the agent's number for this region on the connection below */
     uint64_t connection; /* the connection on which the agent last sent the number */
     struct region_map *next;
     /* For lease_in_force(): the lease for which boot_offset_ns was measured. */
@@ -254,7 +254,7 @@ struct hf_lock {
     uint32_t depth;
 
     /* Protected by socket_mutex: */
-    uint32_t handle; /* the agent's number for this handle, valid on .connection only */
+    uint32_t handle; /* the agent's number for this handle on the connection below */
     uint64_t connection;
     struct hf_lock *next;
     struct hf_lock *previous;

@@ -33,7 +33,7 @@ enum {
     AGAIN_MS = 500,        /* the pause after a look that ordered a removal */
     CLEAR_MS = 5000,       /* the longest wait of an agent's start */
     LIST_MS = 2000,        /* the part of CLEAR_MS in which the list must arrive */
-    PAUSE_MS = 5,          /* the pause between two steps of that wait */
+    PAUSE_MS = 5,          /* the pause between two steps while an agent's start waits */
     GRACE_MAX_S = 3600,    /* the longest grace period that a configuration may have */
     DELAY_LEAST_MS = 1000, /* a noted lock-delay counts as at least this */
     DELAY_TIMES = 3, /* a lock-delay is counted at most 2.7 times (docs/TIMEOUTS.md, "A hold") */
@@ -44,8 +44,8 @@ static const int64_t second_ns = 1000000000;
 
 struct leftover {
     char ending[REMOVER_ENDING_MAX]; /* the end of the folder's name: the store's id */
-    uint64_t bytes;                  /* its memory when it was first seen, before any removal */
-    int64_t due_ns;                  /* when it may be removed; INT64_MAX: not known */
+    uint64_t bytes;                  /* the folder's memory at the first look, before any removal */
+    int64_t due_ns;                  /* when the folder may be removed; INT64_MAX: not known */
 };
 
 struct leftovers {

@@ -34,10 +34,10 @@ void regions_destroy(struct agent *agent);
 
 /* The facts of a namespace's region for other parts. */
 struct region_view {
-    int fd;               /* -1: it is not open */
-    const char *shm_name; /* its path in /dev/shm */
-    bool given_up;        /* it was given up, and is not begun anew yet */
-    bool roomless;        /* it was given up because a page had no memory */
+    int fd;               /* -1: the region is not open */
+    const char *shm_name; /* the region's path in /dev/shm */
+    bool given_up;        /* the region was given up, and is not begun anew yet */
+    bool roomless;        /* the region was given up because a page had no memory */
 };
 struct region_view regions_view(const struct agent *agent, uint32_t space);
 /* Returns a set. Bit i: the region of namespace i was given up, and is not begun anew yet. */

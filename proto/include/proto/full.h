@@ -25,15 +25,15 @@ enum hfi_table {
     HFI_TABLE_INDEX,     /* the region's index of names */
     HFI_TABLE_OPENS,     /* opens that wait for grants */
     HFI_TABLE_QUESTIONS, /* breaks, listings or changes of voters under way */
-    HFI_TABLE_REQUESTS,  /* what one namespace may ask the voters for at a time */
+    HFI_TABLE_REQUESTS,  /* requests that one namespace may have at the voters at a time */
     /* tables of a voter, whose profile sets the sizes: */
     HFI_TABLE_VOTER_VALUES,
     HFI_TABLE_VOTER_AGENTS,
     HFI_TABLE_VOTER_REQUESTS,
     HFI_TABLE_VOTER_SHARES,
-    HFI_TABLE_VOTER_QUOTA,  /* what one host may ask a voter for at a time */
+    HFI_TABLE_VOTER_QUOTA,  /* requests that one host may have at a voter at a time */
     HFI_TABLE_VOTER_TOKENS, /* the tokens of one lock */
-    /* what the system gives the agent: */
+    /* resources that the system gives the agent: */
     HFI_TABLE_DESCRIPTORS,
     HFI_TABLE_MEMORY,
     HFI_TABLE_ENDED,     /* processes of one user that have ended, and are not cleared away yet */

@@ -476,7 +476,7 @@ enum message_broken_part {
 
 /* A hold that a break ended, for people. */
 struct message_hold {
-    int64_t pid; /* in the PID namespace of the owner's agent; -1: not known, here and below */
+    int64_t pid; /* the pid in the namespace of the owner's agent; -1: not known, here and below */
     int64_t uid;
     int64_t held_ms;
     uint64_t token;

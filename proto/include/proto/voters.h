@@ -33,8 +33,8 @@ struct message_agent {
 /* A voter in the record of voters. */
 struct message_voter {
     struct message_agent name;
-    uint64_t store_id[2]; /* the store with which it joined; 0, 0: a voter of record 1 */
-    uint16_t ballot_id;   /* its number in ballots, which no other voter of the cell ever had */
+    uint64_t store_id[2]; /* the store with which the voter joined; 0, 0: a voter of record 1 */
+    uint16_t ballot_id;   /* the voter's number in ballots, which no other voter ever had */
     char address[MESSAGE_ADDRESS_MAX]; /* zeros after its end; "": not known */
 };
 
@@ -169,7 +169,7 @@ struct message_member_asked {
     uint8_t act; /* enum message_member_act */
     struct message_agent voter;
     char address[MESSAGE_ADDRESS_MAX]; /* ADD and MOVE: the voter's address; else "" */
-    /* the number that the change begins with: that of the record that the operator saw */
+    /* the number of the record that the operator saw and wants to change */
     uint32_t number;
 };
 
