@@ -52,7 +52,7 @@ static void write_lines(const struct breaking *breaking, const struct hf_break_i
         printf("ended        and %" PRIu64 " more\n", info->more);
     }
     if (info->error != 0) {
-        return; /* the lock may be held, so nothing is known about the rest */
+        return; /* the lock may be held, so the lines below could be false */
     }
     if (info->silent_count > 0) {
         fputs("ended        not known, on ", stdout);

@@ -185,7 +185,7 @@ static void write_json(const struct change_step *step, const char *stage, const 
     putchar('\n');
 }
 
-/* Returns "a, b, c", in the given text. */
+/* Writes the names of the voters to `text`, as in "a, b, c". Returns text. */
 static const char *voter_names(const struct cell_voters *voters, char text[NAMES_TEXT_MAX])
 {
     size_t used = 0;

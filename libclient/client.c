@@ -615,7 +615,7 @@ static void why_write(const struct hf_options *options, const char *text)
     }
 }
 
-/* Reports a failure from before the first attempt to connect. */
+/* Reports a failure that comes before the first attempt to connect. */
 static int refuse(const struct hf_options *options, int error, const char *text)
 {
     why_write(options, text);

@@ -259,7 +259,7 @@ struct hf_lock {
     struct hf_lock *next;
     struct hf_lock *previous;
 
-    /* Protected by list_mutex: which events of hold reported_number were reported. */
+    /* Protected by list_mutex. `reported`: which events of hold reported_number were reported. */
     uint64_t reported_number;
     uint32_t reported; /* REPORTED_... bits (events.c) */
     bool granted;      /* HF_EVENT_GRANTED is queued */

@@ -184,7 +184,7 @@ int failure_reach(hf_client *client, int error)
                : failure(client, error, "no connection to the agent at %s: %s", path, cause);
 }
 
-/* The texts for what the agent itself answers. */
+/* Writes the text for an error that the agent itself has answered. */
 static int failure_answer(const hf_client *client, int error, const char *action,
                           const char *object)
 {

@@ -105,7 +105,7 @@ static void begin_check(struct backups *backups)
     sigset_t before;
     backups->stage = HF_BACKUP_CHECKS;
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the loop's thread */
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* only the loop's thread handles signals */
     int error = pthread_create(&backups->thread, NULL, check, backups);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     backups->thread_runs = error == 0;

@@ -350,7 +350,7 @@ void leftovers_clear(struct agent *agent)
 {
     int64_t end_ns = clock_boottime_ns() + CLEAR_MS * (second_ns / 1000);
     while (agent->leftovers->listing < 0 && look_now(agent, end_ns)) {
-        /* look_now() returns false after CLEAR_MS */
+        /* the loop ends: look_now() returns false after CLEAR_MS */
     }
 }
 

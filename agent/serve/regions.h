@@ -75,7 +75,7 @@ void regions_remove_stale(struct agent *agent, enum remover_kind kind);
 void regions_remove(struct agent *agent);
 /* Gives back the memory of the regions. Called at the agent's end if no process uses them. */
 void regions_slim(const struct agent *agent);
-/* Notes the deadline that was promised to the processes last. */
+/* Notes the deadline that was last promised to the processes. */
 void regions_promised(struct agent *agent, int64_t deadline_ns);
 
 /* Start and end the threads that prolong the lease (serve/prolong.h). Only while these threads run

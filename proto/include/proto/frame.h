@@ -377,7 +377,7 @@ bool hfi_facts_next(struct hfi_listed_cursor *cursor, struct hfi_fact_frame *out
  */
 
 size_t hfi_frame_encode(const struct hfi_frame *frame, void *buffer, size_t size)
-    __attribute__((warn_unused_result)); /* for every kind except LISTED, TOLD and BROKEN */
+    __attribute__((warn_unused_result)); /* encodes every kind except LISTED, TOLD and BROKEN */
 
 /* Encodes BROKEN with its holds and agents. The buffer must have HFI_FRAME_MAX bytes, in which all
  * of them fit. Commands are cut and cleaned as in LISTED. */

@@ -41,7 +41,7 @@ enum hfi_table {
     HFI_TABLE_END,
 };
 
-/* Returns a word for the log: "locks"; "unknown" for a number that is not known. */
+/* Returns a word for the log, such as "locks"; "unknown" for a number that is not known. */
 const char *hfi_table_name(uint32_t table);
 
 #endif

@@ -509,7 +509,7 @@ struct message_check {
     uint64_t request_id;
     struct message_name name;
     uint64_t token;
-    uint64_t cell_word; /* shared: the reader's cell */
+    uint64_t cell_word; /* the reader's cell of a shared hold */
     uint32_t epoch;
     uint32_t holder;
     uint32_t seat;
@@ -674,7 +674,7 @@ struct message_refused {
     uint8_t reason;             /* enum message_refusal */
     struct message_agent owner; /* NOT_OWNER: the probable coordinator; FULL, QUOTA: the voter
                                  * whose table is full; empty: not known */
-    uint32_t closed_ms;         /* IN_USE: see above; 0: not known */
+    uint32_t closed_ms;         /* IN_USE: for how long the lock stays closed; 0: not known */
     /* FULL, QUOTA, for people: the table (enum hfi_table), and its size. 0: not known */
     uint32_t table;
     uint32_t room;

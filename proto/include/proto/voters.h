@@ -51,7 +51,7 @@ struct message_voters {
     uint64_t cell_id[2];     /* drawn with the cell's first change; 0, 0: not known, because there
                               * was no change, or a recovery used a store from before it */
     uint32_t recoveries;     /* how often the cell was recovered by an operator */
-    uint32_t number;         /* 1, 2, 3, ... */
+    uint32_t number;         /* the record's number: 1, 2, 3, ... */
     uint16_t next_ballot_id; /* the ballot_id of the next voter that joins */
     bool complete;           /* the next change may begin; not a part of the digest */
     /* How the record differs from the record before: enum message_member_act, and the voter that
