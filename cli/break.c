@@ -52,7 +52,7 @@ static void write_lines(const struct breaking *breaking, const struct hf_break_i
         printf("ended        and %" PRIu64 " more\n", info->more);
     }
     if (info->error != 0) {
-        return; /* the lock may be held, so nothing is known about the rest */
+        return; /* the lock may be held, so the lines below could be false */
     }
     if (info->silent_count > 0) {
         fputs("ended        not known, on ", stdout);
@@ -157,7 +157,7 @@ int command_break(struct cli *cli, int argc, char **argv)
     if (breaking.reported || error == 0) {
         return cli_exit_code(error);
     }
-    if (breaking.written && cli->json) { /* the outcome is the one object on stdout */
+    if (breaking.written && cli->json) { /* stdout has the outcome, and gets no second object */
         write_failure();
         return cli_exit_code(error);
     }

@@ -21,7 +21,7 @@ struct child_options {
     const struct terminal *terminal;
     /* the descriptor for reports of progress, which CMD inherits; -1: none */
     int progress_fd;
-    int progress_number; /* its number in CMD */
+    int progress_number; /* the number of progress_fd in CMD */
 };
 
 struct child {

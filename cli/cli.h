@@ -32,7 +32,7 @@ enum {
     CLI_NOT_ALLOWED = 77,     /* the agent's configuration does not allow the user to do this */
     CLI_NOT_EXECUTABLE = 126, /* CMD was found but could not be run */
     CLI_NOT_FOUND = 127,      /* CMD was not found */
-    CLI_SIGNAL_BASE = 128,    /* plus n: signal n ended CMD, or the wait for the lock */
+    CLI_SIGNAL_BASE = 128,    /* the status is this plus n if signal n ended CMD or the wait */
 };
 
 /* The options that every command has, which may stand before or after the command word, and the

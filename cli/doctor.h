@@ -31,7 +31,7 @@ enum finding_level { FINDING_OK, FINDING_WARN, FINDING_ERROR };
 
 struct finding {
     enum finding_level level;
-    const char *check; /* the name of the check: static */
+    const char *check; /* the name of the check, a static string */
     /* the agent that the finding is about; "": this agent, or its host */
     char subject[DOCTOR_SUBJECT_MAX];
     char found[DOCTOR_TEXT_MAX];
@@ -88,9 +88,9 @@ struct finding *doctor_find(struct doctor *doctor, enum finding_level level, con
     __attribute__((format(printf, 5, 6)));
 void doctor_advise(struct finding *finding, const char *expected, const char *remedy);
 
-/* Both add a finding when the agent could not be asked. doctor_no_agent(): error is the error of
- * hf_connect() or hf_status(), and why its text. doctor_path_too_long(): no socket can have the
- * path. */
+/* These two calls add a finding when the agent could not be asked. doctor_no_agent(): error is the
+ * error of hf_connect() or hf_status(), and why its text. doctor_path_too_long(): no socket can
+ * have the path. */
 struct socket_path;
 void doctor_no_agent(struct doctor *doctor, int error, const char *why);
 void doctor_path_too_long(struct doctor *doctor, const struct socket_path *found);

@@ -30,7 +30,7 @@ static void look_at_judgement(struct doctor *doctor)
     size_t used = 0;
 
     if (judged->word[0] == '\0') {
-        return; /* an older agent, which does not judge */
+        return; /* this is an older agent, which does not judge */
     }
     for (size_t i = 0; i < judged->count && used < sizeof list; i++) {
         const struct judged_reason *reason = &judged->reasons[i];

@@ -254,7 +254,8 @@ static void look_at_versions(struct doctor *doctor)
 
 /* Reports a configuration that names other voters than the cell has. The agent follows the cell's
  * record, but it begins with [voters] if its store is lost. Without a majority the agent may have
- * missed a change of the voters. Then the doctor does not show its record as the right text. */
+ * missed a change of the voters. In that case the doctor does not show the agent's record as the
+ * right text. */
 static void look_at_record(struct doctor *doctor)
 {
     int64_t number = doctor_value(doctor, NULL, "voters_number", 0);

@@ -29,7 +29,8 @@ enum {
 };
 
 static const int64_t ttl_default_ns = 5000000000;
-/* The agent looks for leftovers once a minute, so a removal that is later than this fails. */
+/* The agent looks for leftovers once a minute. So if a leftover is overdue for longer than this,
+ * its removal fails. */
 static const int64_t leftovers_late_ns = 120000000000;
 
 /* ---- the socket ---- */

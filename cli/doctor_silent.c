@@ -127,7 +127,8 @@ static void nobody_answers(struct doctor *doctor)
                         "--socket");
 }
 
-/* Lets holdfastd check the configuration of the service, which does not start with a wrong one. */
+/* Lets holdfastd check the configuration of the service, because the service does not start with a
+ * wrong configuration. */
 static void look_at_configuration(struct doctor *doctor)
 {
     const char *words[] = {tool_agent(), "--config", SERVICE_CONFIGURATION, "--check-config", NULL};

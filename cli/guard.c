@@ -33,7 +33,7 @@ struct guard {
     struct terminal terminal;
     struct pollfd fds[FD_COUNT];
     struct guard_processes processes;
-    int event_fd;           /* of hf_event_fd(); the library closes it */
+    int event_fd;           /* from hf_event_fd(); the library closes it */
     pid_t pid;              /* CMD, and its process group */
     int status;             /* CMD's exit status, or 128 + n after signal n; valid if `reaped` */
     bool reaped;            /* CMD has ended, and waitpid() has returned its status */
@@ -48,7 +48,7 @@ struct guard {
     bool reported_alone; /* report_if_alone() has written its line */
     /* CLOCK_BOOTTIME: the earliest deadline of a hold, when guard_look() last looked */
     int64_t deadline_ns;
-    int64_t lease_end_ns; /* the end by --lease; INT64_MAX: none */
+    int64_t lease_end_ns; /* when --lease ends the hold; INT64_MAX: never */
 };
 
 static int64_t now_ns(void)
@@ -502,8 +502,9 @@ static int command_start(struct guard *guard, const struct child_options *option
     return child_go(options, &child);
 }
 
-/* Returns the number that the descriptor gets in CMD. Debian's sh takes only one digit in `>&N`, so
- * a longer number is replaced by that of another descriptor, if CMD does not inherit that one. */
+/* Returns the number that the descriptor gets in CMD. Debian's sh takes only one digit in `>&N`. So
+ * instead of a longer number, this function chooses the number of a descriptor that CMD does not
+ * inherit, if there is one. */
 static int number_in_command(int fd)
 {
     for (int other = STDERR_FILENO + 1; fd > 9 && other <= 9; other++) {
@@ -556,7 +557,7 @@ static void guard_loop(struct guard *guard)
             continue; /* EINTR, after holdfast was stopped and continued */
         }
         if (guard->fds[FD_TIMER].revents != 0) {
-            on_timer(guard); /* first, because a deadline must be handled in time */
+            on_timer(guard); /* called first, because a deadline must be handled in time */
         }
         if (guard->fds[FD_EVENT].revents != 0) {
             on_event(guard);
@@ -591,7 +592,7 @@ int guard_run(const struct guard_options *options)
         if (status == 0) {
             guard_loop(&guard);
             if (guard.lost) {
-                /* once more, because perhaps only processes of another user are left now */
+                /* called once more: perhaps only processes of another user are left now */
                 report_if_alone(&guard);
             }
             if (guard.lost) {

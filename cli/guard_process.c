@@ -128,7 +128,7 @@ static _Noreturn void guard_process_run(int fds[GUARD_FD_COUNT], struct guard_pa
         if (polled[0].revents != 0 && read(fds[GUARD_LIFE], bytes, sizeof(bytes)) == 0) {
             group_kill(leader, fds[GUARD_LEADER]);
         }
-        /* timer_look() sets the timer again, which also makes its descriptor unreadable. */
+        /* timer_look() sets the timer again, so that its descriptor is no longer readable. */
     }
 }
 

@@ -27,9 +27,9 @@ static const struct table_column columns[CELL_COUNT] = {
 struct row {
     char *cells[CELL_COUNT]; /* clean text */
     char *json;              /* the lock as JSON; NULL without --json */
-    size_t index;            /* its index in the order of names */
+    size_t index;            /* the lock's index in the order of names */
     size_t waiter_count;
-    int64_t elapsed_ns; /* the time of its oldest hold; -1: free, or unknown */
+    int64_t elapsed_ns; /* how long the oldest hold has lasted; -1: the lock is free, or unknown */
 };
 
 /* The set of locks that `holdfast ls` lists. */

@@ -262,7 +262,7 @@ int command_lock(struct cli *cli, int argc, char **argv)
     cli->no_agent = say_no_agent;
     cli->no_agent_arg = &held;
     if (!cli->json) {
-        lock_arguments_hint(cli); /* before the wait for an agent */
+        lock_arguments_hint(cli); /* called before the wait for an agent */
     }
     status = cli_connect(cli, "lock", agent_wait_ns(&arguments), &held.client);
     if (status != 0) {

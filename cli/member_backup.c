@@ -21,7 +21,7 @@ enum { ASK_AGAIN_MS = 50, PIECE_SIZE = 65536 };
 static const int64_t backup_timeout_ns = 1000000000;
 
 struct progress {
-    struct hf_backup_info info; /* its member `text` points to the array below */
+    struct hf_backup_info info; /* info.text points to the array below */
     char text[512];
     bool shown; /* a line about the progress stands on the terminal */
 };

@@ -53,7 +53,7 @@ struct changing {
     struct hf_member_info info;
     char subject[NAME_MAX_SIZE];
     const struct change_step *before; /* the earlier step, which is complete; NULL: none */
-    bool lined;                       /* the progress line on the terminal is not ended */
+    bool lined;                       /* the line about the progress has no newline yet */
     enum hf_member_stage shown;
 };
 
@@ -185,7 +185,7 @@ static void write_json(const struct change_step *step, const char *stage, const 
     putchar('\n');
 }
 
-/* Returns "a, b, c", in the given text. */
+/* Writes the names of the voters to `text`, as in "a, b, c". Returns text. */
 static const char *voter_names(const struct cell_voters *voters, char text[NAMES_TEXT_MAX])
 {
     size_t used = 0;
@@ -308,7 +308,7 @@ static int look(struct changing *changing)
     return error == 0 ? 0 : cli_fail_call("member", "asking the agent", error);
 }
 
-/* Returns the voter's index; voters->count if it is none. */
+/* Returns the index of the voter of that name; voters->count if there is none. */
 static size_t find(const struct cell_voters *voters, const char *name)
 {
     size_t index = 0;
@@ -375,7 +375,7 @@ static int settle(struct changing *changing, const struct change_step *step)
     return CLI_OK;
 }
 
-/* An ADD of a voter that has another address is no success. */
+/* The agent to add is a voter already, but with another address. That is no success. */
 static int say_elsewhere(struct changing *changing, const struct change_step *step)
 {
     size_t index = find(&changing->voters, step->name);
@@ -436,7 +436,7 @@ static int take_step(struct changing *changing, const struct change_step *step)
 
 static const struct {
     const char *word;
-    size_t words; /* with the word itself */
+    size_t words; /* how many words the command line has, with `word` itself */
     const char *expected;
 } changes[] = {
     {"add", 3, "NAME and ADDRESS"},
@@ -466,7 +466,7 @@ static bool is_tls(const char *address)
     return strncmp(address, "tls+tcp://", 10) == 0;
 }
 
-/* Returns whether the text is a number of a port, as the agent's configuration has it. */
+/* Returns whether the text is a port number that the agent's configuration accepts. */
 static bool is_port(const char *text)
 {
     size_t digits = strspn(text, "0123456789");
@@ -571,8 +571,8 @@ static size_t plan(const struct changing *changing, char *const *words, struct c
                                                      : move;
         return 1;
     }
-    /* A voter that does not answer goes first: while it is missing, nobody can be added. A voter
-     * that answers goes last, so that the cell never has fewer voters than before. */
+    /* A voter that does not answer is removed first: while it is missing, nobody can be added. A
+     * voter that answers is removed last, so that the cell never has fewer voters than before. */
     size_t old = find(voters, words[1]);
     bool up = old < voters->count && voters->of[old].state == HF_VOTER_UP;
     size_t first = up && voters->count < VOTERS_MAX ? 0 : 1;

@@ -70,7 +70,8 @@ static bool all_shared(const struct outer *outer, const struct nested_options *o
 }
 
 /* Returns 0 if this command may run under the outer holds, else CLI_USAGE after a line on stderr.
- * held_name, free_name: a lock that an outer command holds, and one that none holds or NULL. */
+ * held_name: a lock that an outer command holds. free_name: a lock that no outer command holds, or
+ * NULL. */
 static int may_nest(const struct outer *outer, const struct nested_options *options,
                     const size_t *held, const char *held_name, const char *free_name)
 {

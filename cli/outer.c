@@ -26,8 +26,8 @@ static size_t count_words(const char *list)
     return count;
 }
 
-/* Appends the holds that three variables name, and cuts the lists into words. If a list is shorter
- * than another one, the rest of the longer one names nothing. */
+/* Appends the holds that three variables name, and cuts the lists into words. If one
+ * list is shorter than another, the rest of the longer list is ignored. */
 static void append(struct outer *out, char **texts, bool nearest)
 {
     char *rest[OUTER_VARIABLES];
@@ -111,8 +111,8 @@ void outer_prune(struct outer *outer, hf_client *client)
     outer->count = kept;
 }
 
-/* Sets a variable to a list: the words `which` of the holds with these indexes, or of all holds if
- * `indexes` is NULL. */
+/* Sets a variable to a list, which has words[which] of each hold in `indexes`, or of the first
+ * `count` holds if `indexes` is NULL. */
 static int set_list(const struct outer *outer, const size_t *indexes, size_t count, size_t which,
                     const char *variable)
 {

@@ -21,11 +21,11 @@ enum { OUTER_VARIABLES = 3 }; /* names, tokens, sequencers */
 
 struct outer_hold {
     const char *words[OUTER_VARIABLES]; /* name, token and sequencer, as in the environment */
-    bool nearest;                       /* of the nearest command */
+    bool nearest;                       /* the nearest command has this hold */
 };
 
 struct outer {
-    char *texts[2 * OUTER_VARIABLES]; /* what the words point into */
+    char *texts[2 * OUTER_VARIABLES]; /* memory that the words point into */
     struct outer_hold *holds;
     size_t count;
 };

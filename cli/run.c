@@ -55,8 +55,8 @@ static int dispatch(struct cli *cli, const char *word, int argc, char **argv)
         word);
 }
 
-/* Returns whether failures are to be written as JSON, also one that is found in the words before
- * --json. `lock` decides for itself, because its words may be those of another command. */
+/* Returns whether failures are to be written as JSON, also a failure that is found in the words
+ * before --json. `lock` decides for itself, because its words may be those of another command. */
 static bool wants_json(int argc, char **argv)
 {
     bool command = false;

@@ -4,8 +4,8 @@
  *
  * In a cell of several hosts, one host makes the CA, and for each host a folder with all files that
  * the host needs. `holdfast setup --from FOLDER` installs such a folder on its host. The host that
- * made the folders installs its own folder in the same way. No configuration is written that
- * holdfastd refuses.
+ * made the folders installs its own folder in the same way. `setup` writes no
+ * configuration that holdfastd refuses.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -57,7 +57,7 @@ static struct setup_place place_of(const struct setup *setup)
 }
 
 /* Checks that the agent can make the state_dir that the folder's configuration names: the host that
- * made the folder may have other folders than this one. */
+ * made the folder may have other folders than this host. */
 static int check_state_dir(const struct setup *setup)
 {
     char parent[SETUP_PATH_MAX];
@@ -400,7 +400,7 @@ static int read_hosts(struct setup *setup)
 
 static int run_cell(struct setup *setup, bool asks)
 {
-    int status = asks ? 0 : read_hosts(setup); /* if it asks, ask_hosts() has read the hosts */
+    int status = asks ? 0 : read_hosts(setup); /* if `asks`, ask_hosts() has read the hosts */
 
     status = status != 0 ? status : choose_name(setup, asks);
     status = status != 0 ? status : choose_users(setup);

@@ -12,8 +12,8 @@
 const char *setup_host_name(char out[SETUP_LABEL_SIZE]);
 
 /* Returns the wanted host of the cell that has this host's name. If there is none, returns the
- * wanted host that has an address of this host (no loopback address). NULL: no wanted host has one,
- * or several have. */
+ * wanted host that has an address of this host (no loopback address). NULL: no wanted host has
+ * such an address, or several have. */
 const struct setup_host *setup_host_guess(const struct setup_cell *cell);
 
 /*

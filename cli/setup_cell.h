@@ -2,8 +2,8 @@
  * The cell that `holdfast setup` writes configurations for: its name, its hosts, and the text of
  * each host's configuration.
  *
- * The voters of a cell do not change. So a file beside the certificates, the record, keeps the
- * cell's name and voters, for a later run that adds a host. Only names and addresses are checked
+ * A later run that adds a host does not change the voters. So a file beside the certificates, the
+ * record, keeps the cell's name and voters for that run. Only names and addresses are checked
  * here, because files and folders get these names; holdfastd checks the rest.
  */
 #ifndef HOLDFAST_CLI_SETUP_CELL_H

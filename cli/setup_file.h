@@ -36,9 +36,9 @@ int setup_folder_is_own(const char *path) __attribute__((warn_unused_result));
 char *setup_file_read(const char *path);
 
 /*
- * Writes the file. A file with the same text stays as it is. If there is another one, returns
- * CLI_FAILED, or with force keeps it as NAME.bak-N and writes that name to backup (SETUP_PATH_MAX
- * bytes); otherwise backup becomes "".
+ * Writes the file. A file with the same text stays as it is. If there is a file with another
+ * text, returns CLI_FAILED, or with force keeps that file as NAME.bak-N and writes that name to
+ * backup (SETUP_PATH_MAX bytes); otherwise backup becomes "".
  */
 int setup_file_write(const struct setup_file *file, bool force, char *backup)
     __attribute__((warn_unused_result));

@@ -77,7 +77,7 @@ static void write_part(FILE *out, struct part part)
     (void)fwrite(part.at, 1, part.size, out);
 }
 
-/* Writes a line that is in that section. */
+/* Writes a line of the configuration, which stands in the section `section`. */
 static void write_line(FILE *out, struct part line, struct part section, const char *name,
                        const struct setup_place *place)
 {
@@ -91,7 +91,7 @@ static void write_line(FILE *out, struct part line, struct part section, const c
         write_part(out, base_of(value));
     } else if (pair && part_is(section, "[agent]") && place->state_dir != NULL &&
                (part_is(key, "state_dir") || part_is(key, "socket"))) {
-        return; /* they stand below [agent] now */
+        return; /* the new values were written just after the line "[agent]" */
     } else {
         write_part(out, line);
     }

@@ -1,8 +1,9 @@
 /*
  * Fits the configuration in a host's folder to the place where `holdfast setup --from` installs it.
  *
- * The host that made the folder could only guess the other host's paths: it wrote its own ones. The
- * certificate and the key are installed beside the configuration, so [tls] has to name them there.
+ * The host that made the folder could only guess the other host's paths: it wrote its own paths.
+ * The certificate and the key are installed beside the configuration, so [tls] has to name them
+ * there.
  */
 #ifndef HOLDFAST_CLI_SETUP_FIT_H
 #define HOLDFAST_CLI_SETUP_FIT_H

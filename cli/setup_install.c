@@ -68,7 +68,7 @@ int setup_check(const char *text, const char *name, bool alone)
 static void give_to_agent(const struct setup_target *target, struct setup_file *file)
 {
     if (geteuid() != 0 || !target->service) {
-        return; /* an agent of the user that runs this program */
+        return; /* the agent runs as the user that runs this program */
     }
     const struct passwd *user = getpwnam(service_user);
     if (user == NULL) {
@@ -85,8 +85,8 @@ static void give_to_agent(const struct setup_target *target, struct setup_file *
 /* A file that was copied, so that the copy can be undone. */
 struct copied {
     char path[SETUP_PATH_MAX + 64];
-    char backup[SETUP_PATH_MAX]; /* the file that it replaced; "": none */
-    bool made;                   /* false: the same file was there before */
+    char backup[SETUP_PATH_MAX]; /* the new path of the replaced file; "": none was replaced */
+    bool made;                   /* false: a file with the same text was there before */
 };
 
 /* Removes what was copied, and puts back what it replaced. */

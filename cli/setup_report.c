@@ -160,7 +160,7 @@ void setup_report_one_host(const struct setup *setup)
     printf("%s: %s, a cell of one host. ", setup->target.output, setup->own->name);
     if (setup->cell.users[0] != '\0') {
         printf("Root may take locks, and so may %s (`users` there)\n", setup->cell.users);
-    } else { /* "nobody" is a user */
+    } else { /* the text cannot say "nobody may", because "nobody" is a user */
         puts("Only root may take locks (`users` there names others)");
     }
     report_start(setup);

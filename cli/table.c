@@ -17,8 +17,8 @@ enum { GAP = 2 }; /* spaces between two columns */
 /* One character of a cell. */
 struct glyph {
     const char *text; /* what is written */
-    size_t size;      /* of it, in bytes */
-    size_t width;     /* in columns of the terminal */
+    size_t size;      /* the size of the text, in bytes */
+    size_t width;     /* the width of the text, in columns of the terminal */
 };
 
 static size_t width_of(uint32_t code_point)

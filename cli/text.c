@@ -90,8 +90,8 @@ const char *text_state_seen(const struct hf_lock_info *info)
 }
 
 /* Returns the user's name, or NULL if it has none. The result is valid until the next call. The
- * last user is remembered, because a listing asks for the same one again and again, and a directory
- * service may answer slowly. */
+ * last user is remembered, because a listing asks for the same user again and again, and a
+ * directory service may answer slowly. */
 static const char *user_name(int64_t uid)
 {
     static char name[LOGIN_NAME_MAX];

@@ -2,8 +2,8 @@
  * The library ncursesw, loaded only when `holdfast top` needs it.
  *
  * The program is not linked with it. Otherwise each `holdfast lock` would load two more libraries,
- * which takes half as long again as its whole start, and the program would not run in a container
- * that has no ncursesw.
+ * and its start would take half as long again. The program would not run either in a container that
+ * has no ncursesw.
  */
 #ifndef HOLDFAST_CLI_TOP_CURSES_H
 #define HOLDFAST_CLI_TOP_CURSES_H

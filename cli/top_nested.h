@@ -1,11 +1,11 @@
 /*
  * The waits of `holdfast lock` within the CMD of another `holdfast lock`. The inner command waits
- * as a process of its own, and the outer one holds until its CMD ends. So the outer one waits, too,
- * which the agent does not know.
+ * as a process of its own, and the outer command holds its lock until CMD ends. So the outer
+ * command waits, too, but the agent does not know that.
  *
- * A command finds its outer ones among its ancestors: those of its ancestors that are `holdfast`,
- * as far as /proc shows them. That works only on the host of `top`, and not across PID namespaces.
- * If /proc does not show one of the processes, `top` does not find the circle.
+ * The outer commands of a process are its ancestors that are `holdfast`. `top` finds them in /proc.
+ * That works only on the host of `top`, and not across PID namespaces. If /proc does not show one
+ * of the processes, `top` does not find a circle of waits.
  */
 #ifndef HOLDFAST_CLI_TOP_NESTED_H
 #define HOLDFAST_CLI_TOP_NESTED_H

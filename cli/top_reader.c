@@ -22,7 +22,7 @@ struct top_reader {
     pthread_cond_t moved;
     enum top_asked asked;
     bool busy; /* the thread is in a call of the library */
-    bool done; /* the answer is there */
+    bool done; /* the answer has arrived */
     const struct top_reading *before;
     struct top_reading *answer;
     int error;

@@ -35,7 +35,7 @@ struct top_sighting {
 };
 
 struct top_lock {
-    struct hf_lock_info info;     /* its memory belongs to the reading */
+    struct hf_lock_info info;     /* the memory that it points to belongs to the reading */
     struct top_sighting sighting; /* the last sighting, from this reading or an earlier one */
     /* exclusive holds in 1000 s, computed from the last two sightings; -1: unknown */
     int64_t holds_milli;
@@ -53,7 +53,7 @@ struct top_host {
     /* The state of an observer: down if it has been silent for too long, or if its session is over.
      * The state of a host of unknown role: not known. */
     enum hf_voter_state state;
-    int64_t partitions;    /* the number that this voter coordinates; -1: unknown */
+    int64_t partitions;    /* how many partitions this voter coordinates; -1: unknown */
     int64_t round_trip_ns; /* the round trip of the last acknowledged renewal; -1: unknown */
     size_t holds;          /* this host's holders and waiters in this reading */
     size_t waits;
@@ -63,16 +63,16 @@ struct top_host {
 struct top_nested {
     size_t lock;                  /* the index of the lock for which `inner` waits */
     const struct hf_party *inner; /* the waiter */
-    const struct hf_party *outer; /* only its agent and pid are known */
+    const struct hf_party *outer; /* only the agent and the pid of `outer` are known */
 };
 
 struct top_reading {
     struct top_chunk *chunks; /* memory of all texts and parties */
     int64_t at_ns;            /* CLOCK_BOOTTIME, when the reading began */
     int64_t took_ns;
-    struct hf_status status; /* its list of voters is empty: the voters are in `hosts` */
+    struct hf_status status; /* has an empty list of voters: the voters are in `hosts` */
     struct judged judged;
-    int64_t observers;      /* how many the agent knows; -1: an older agent does not report it */
+    int64_t observers; /* how many observers the agent knows; -1: it is older, and does not say */
     struct top_host *hosts; /* in the order of their names */
     size_t host_count;
     struct top_lock *locks; /* in the order of their names, as the agent lists them */
@@ -104,8 +104,8 @@ int top_reading_fact(struct top_reading *reading, const struct hf_fact *fact)
 int top_reading_lock(struct top_reading *reading, const struct hf_lock_info *info, int64_t now_ns)
     __attribute__((warn_unused_result));
 
-/* Adds that the process outer_pid of this host waits while that waiter of that lock waits. To be
- * called after the last top_reading_lock(). */
+/* Adds a wait of the process outer_pid of this host, which waits as long as `waiter` waits for the
+ * lock. To be called after the last top_reading_lock(). */
 int top_reading_nested(struct top_reading *reading, size_t lock, const struct hf_party *waiter,
                        int64_t outer_pid) __attribute__((warn_unused_result));
 

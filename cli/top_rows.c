@@ -297,7 +297,7 @@ static const struct top_row *wait_of(const struct top_rows *rows, const struct h
                : NULL;
 }
 
-/* Returns whether the process is the one that waits in that row, or an outer one of it. */
+/* Returns whether the process waits in that row, or is an outer command of a process that does. */
 static bool waits_in(const struct top_rows *rows, const struct hf_party *process,
                      const struct top_row *row)
 {

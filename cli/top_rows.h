@@ -37,7 +37,7 @@ struct top_row {
     const struct top_host *host;   /* TOP_HOSTS */
     /* by_process: the process in the CMD of `waiter` that waits (top_nested.h); else NULL */
     const struct hf_party *inner;
-    size_t place; /* its index in the order of names */
+    size_t place; /* the row's index in the order of names */
 };
 
 struct top_rows {

@@ -31,7 +31,8 @@ enum {
 /* The pause after an attempt to which no agent answered. */
 static const int64_t retry_ns = 1000000000;
 
-/* While an answer is overdue, the screen shows for how long, and is drawn again after this time. */
+/* While an answer is overdue, the screen shows for how long it has been overdue, and is drawn again
+ * after this time. */
 static const int64_t tick_ns = 1000000000;
 
 struct top_screen {
@@ -355,7 +356,7 @@ static void turn(struct top_screen *screen)
         screen->gone = true;
         screen->ended = true;
     } else {
-        /* also after an interrupted ppoll(): ncurses reports SIGWINCH as a key */
+        /* called also after an interrupted ppoll(): ncurses reports SIGWINCH as a key */
         take_keys(screen);
         take_answer(screen);
     }

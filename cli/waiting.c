@@ -15,7 +15,7 @@
 
 enum {
     FIRST_MS = 1000,
-    FIRST_VERBOSE_MS = 50, /* long enough to take a free lock without a line */
+    FIRST_VERBOSE_MS = 50, /* with -v; taking a free lock needs less time, so it gets no line */
     AGAIN_MS = 1000,
 };
 

@@ -4,8 +4,8 @@
  * The watch begins before the first listing, so that no change in between is missed. An event has
  * only the name of a lock. After too many changes it has only the watched prefix. The command asks
  * for the state of the named lock and prints it, so several queued events of one lock become one
- * line. A line that differs from the lock's last line only by its times is left out: an agent
- * reports a change also when a waiter looks again, and lines of other locks may come in between.
+ * line. A line that differs from the lock's last line only by its times is left out, also if
+ * lines of other locks came in between: an agent reports a change also when a waiter looks again.
  * Without an agent no event can arrive, so the command tries once a second to reach the agent. When
  * the agent answers again, the command lists all locks, because it may have missed changes.
  */

@@ -414,7 +414,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: ledger [--seconds N] [--no-lock] FILE\n");
         return 2;
     }
-    /* before the first fork, so that each worker has the handler from its beginning */
+    /* set before the first fork, so that each worker has the handler from its beginning */
     signal(SIGTERM, on_term);
     if (locked) {
         find_agent();

@@ -7,8 +7,8 @@
  * from standard input and answers each one. As soon as it has one of the locks, it does that lock's
  * work, and releases the lock. It ends when it has had each lock once.
  *
- * A program that calls hf_acquire_start() has to read its events: from its turn on, the others wait
- * for it.
+ * A program that calls hf_acquire_start() has to read its events: once it is this program's turn to
+ * take a lock, the others wait for it.
  */
 #include <inttypes.h>
 #include <poll.h>

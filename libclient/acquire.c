@@ -7,8 +7,8 @@
  *
  * A wait ends when the thread has the lock, at its time-out, or by hf_cancel(). The thread sleeps
  * on futexes in the region. If the session's lease runs out and the connection is down, the thread
- * connects to the agent again, and keeps its position in the queue. Only if the agent has made a
- * new region, the thread gets a new position.
+ * connects to the agent again, and keeps its position in the queue. The thread gets a new
+ * position only if the agent has made a new region.
  *
  * A polled take (start.c) makes the same steps, but never sleeps. Where a thread would sleep, its
  * step ends with TAKE_GOES_ON.
@@ -352,7 +352,7 @@ static bool take_ours(const struct take *take)
          * is the claimant's. */
         if (!atomic_compare_exchange_strong(taking, &seen, 0)) {
             while (atomic_load(taking) & LANE_UNDOING) {
-                /* the loop ends when that thread has released the word */
+                /* the loop ends when the lane's thread has released the word */
                 give_way(&turns);
             }
         }
@@ -456,7 +456,7 @@ static int take_step(struct take *take, enum hfi_outcome *outcome)
         return 0;
     case HFI_CANCELED:
         return HF_ECANCELED;
-    /* the wait ran out of time; a try: it took the word, but readers still hold */
+    /* the wait ran out of time, or a try took the word while readers still hold */
     case HFI_TIMED_OUT:
         return try_only ? HF_EBUSY : HF_ETIMEDOUT;
     case HFI_REFUSED:
@@ -587,7 +587,7 @@ static int acquire_again(hf_lock *lock, enum hf_mode mode, const struct wait_lim
         result = upgrade(lock, limit);
         atomic_store_explicit(&lock->lanes[LOCK_LANES].changing, 0, memory_order_release);
         /* While the hold is changing, events.c neither reports a loss nor knows the hold's
-         * deadline. So it must look again. */
+         * deadline. So events.c must look again. */
         events_look(lock->client);
     } else if (hold_judge(lock, &view, boottime_ns(), NULL) != HOLD_COUNTS) {
         result = HF_ELOST;

@@ -1,5 +1,5 @@
 /*
- * The connection to the agent: how it is made, lost and made again. Requests and their answers.
+ * The connection to the agent: how it is made, lost and made again, and how requests are answered.
  *
  * A connection begins with HELLO and WELCOME. A client that comes back names itself by the id and
  * the nonce of its first WELCOME. If the agent still knows the client (after a restart within the
@@ -22,7 +22,7 @@
 enum {
     RETRY_MS_MIN = 50,
     RETRY_MS_MAX = 500,
-    RETRY_MS_MAX_VERSION = 30000, /* after the agent answered HF_EVERSION */
+    RETRY_MS_MAX_VERSION = 30000, /* if the agent answered HF_EVERSION */
     DRAIN_MAX = 4096,
 };
 
@@ -94,7 +94,7 @@ static void command_find(hf_client *client)
     client->command_size = hfi_command_of(words, got > 0 ? (size_t)got : 0, client->command).size;
 }
 
-/* The identity of the socket that is at the path now. */
+/* Returns the identity of the socket that is at the path now. */
 static struct socket_identity socket_file(const hf_client *client)
 {
     struct stat status;
@@ -122,7 +122,7 @@ static int connect_to_path(hf_client *client, int *out)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     memcpy(address.sun_path, client->path, sizeof(address.sun_path));
-    /* before connect(): the identity must not be that of a socket which replaces this one */
+    /* read before connect(), so that it is not the identity of a later socket at the path */
     client->greeted = socket_file(client);
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) {
@@ -256,7 +256,7 @@ static void refusal_read(hf_client *client)
     trouble_set(client, HF_ENOAGENT, "%s", client->refusal);
 }
 
-/* Handles the answer to HELLO. Keeps the cause of a failure whose code says less. */
+/* Handles the answer to HELLO. Keeps the cause of a failure if its error code does not say it. */
 static int welcome_take(hf_client *client, const struct answer *answer, bool *resumed)
 {
     const struct hfi_frame *frame = &answer->frame;
@@ -615,7 +615,7 @@ static void why_write(const struct hf_options *options, const char *text)
     }
 }
 
-/* Reports a failure from before the first attempt to connect. */
+/* Reports a failure that comes before the first attempt to connect. */
 static int refuse(const struct hf_options *options, int error, const char *text)
 {
     why_write(options, text);

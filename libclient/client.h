@@ -109,7 +109,7 @@ struct region_map {
     dev_t device;
     ino_t inode;
     uint64_t incarnation;
-    uint32_t number;     /* the agent's number for this region, valid on .connection only */
+    uint32_t number;     /* the agent's number for this region on the connection below */
     uint64_t connection; /* the connection on which the agent last sent the number */
     struct region_map *next;
     /* For lease_in_force(): the lease for which boot_offset_ns was measured. */
@@ -165,7 +165,7 @@ struct hold {
     _Atomic(struct binding *) binding;
     _Atomic uint32_t epoch;
     _Atomic uint32_t mode;        /* enum hf_mode */
-    _Atomic uint64_t cell;        /* of a shared hold */
+    _Atomic uint64_t cell;        /* the reader's cell of a shared hold */
     _Atomic int64_t lease_end_ns; /* when the hold ends, if lease_ns is set; else INT64_MAX */
 };
 
@@ -193,7 +193,7 @@ struct hold_end {
 struct wait_limit {
     int64_t deadline_ns;
     bool try_only;
-    bool polled; /* no thread sleeps: start.c */
+    bool polled; /* no thread sleeps for this wait: see start.c */
     uint32_t cancel_seen;
 };
 
@@ -206,7 +206,7 @@ struct take {
     struct binding *lost;           /* a binding with which this take must not wait any more; NULL:
                                      * none */
     uint64_t ticket;                /* the position in the queue of binding->slot; 0: none */
-    uint64_t rung;                  /* of a polled take: hfi_wait_limit.rung */
+    uint64_t rung;                  /* for hfi_wait_limit.rung of a polled take */
     int64_t pace_ns;
     bool waited;
     bool lapsed; /* the lease was over in the last step of this take */
@@ -229,7 +229,7 @@ struct hf_lock {
     _Atomic(struct binding *) fast_binding; /* the binding when the last claim ended */
     uint32_t flags;                         /* hf_lock_options.flags */
     _Atomic uint16_t lanes_used;            /* lanes that have an owner; changed under the claim */
-    bool simple; /* no limit and not reentrant, so that lanes are allowed */
+    bool simple; /* the handle has no limit and is not reentrant: lanes are allowed */
     /* The last lane belongs to the thread that has the claim. Only its field `changing` is used. */
     struct lock_lane lanes[LOCK_LANES + 1];
     struct hold hold;
@@ -254,17 +254,17 @@ struct hf_lock {
     uint32_t depth;
 
     /* Protected by socket_mutex: */
-    uint32_t handle; /* the agent's number for this handle, valid on .connection only */
+    uint32_t handle; /* the agent's number for this handle on the connection below */
     uint64_t connection;
     struct hf_lock *next;
     struct hf_lock *previous;
 
-    /* Protected by list_mutex: which events of hold reported_number were reported. */
+    /* Protected by list_mutex. `reported`: which events of hold reported_number were reported. */
     uint64_t reported_number;
     uint32_t reported; /* REPORTED_... bits (events.c) */
     bool granted;      /* HF_EVENT_GRANTED is queued */
     uint64_t granted_token;
-    uint64_t granted_number; /* the hold of that event */
+    uint64_t granted_number; /* the hold that HF_EVENT_GRANTED is about */
     int failed;              /* the error of a queued HF_EVENT_FAILED; 0: none is queued */
     int64_t start_due_ns;    /* when a pending start must be looked at; 0: none is pending */
     struct hold_end end;     /* why the last hold that was reported lost ended */
@@ -311,7 +311,7 @@ struct events {
     struct changed_ring changed;
 };
 
-/* The identity of a socket file. It tells a new agent from the previous agent, because each agent
+/* The identity of a socket file. It shows whether there is a new agent, because each agent
  * makes a new file at the path. All 0: there is no file. */
 struct socket_identity {
     dev_t device;
@@ -339,7 +339,7 @@ struct hf_client {
 
     /* Protected by socket_mutex: */
     enum connection_state connection_state;
-    int socket_fd;       /* the same number from the first connection to the end: see socket.c */
+    int socket_fd;       /* keeps its number in all connections: see socket.c */
     uint64_t connection; /* the number of the present connection */
     uint64_t request;    /* the number of the last request */
     int64_t greeted_ns;  /* when HELLO was sent */
@@ -351,7 +351,7 @@ struct hf_client {
     char command[HFI_FRAME_COMMAND_MAX]; /* this process's command line for HELLO; set once */
     uint32_t command_size;
     int refused; /* HF_EFULL: an agent had no room for this connection; else 0 */
-    char refusal[FULL_TEXT_MAX + 64]; /* with HF_EFULL: its reason */
+    char refusal[FULL_TEXT_MAX + 64]; /* with HF_EFULL: the agent's reason */
     /* the last packet had a descriptor, but this process already has as many as it may have */
     bool no_descriptor;
     bool path_fixed;
@@ -359,7 +359,7 @@ struct hf_client {
     uint32_t id; /* from WELCOME */
     uint64_t nonce;
     int64_t grace_ns;
-    int64_t ttl_ns; /* of the agent's session */
+    int64_t ttl_ns; /* the ttl of the agent's session */
     unsigned char packet[HFI_FRAME_MAX];
     unsigned char outgoing[HFI_FRAME_MAX];
 
@@ -367,7 +367,7 @@ struct hf_client {
     char cell[HFI_LABEL_MAX + 1];
     char agent[HFI_LABEL_MAX + 1];
 
-    _Atomic bool down; /* a copy of "not CONNECTION_UP" that needs no mutex */
+    _Atomic bool down; /* the connection is not up; readable without a mutex */
 
     /* A thread that changes one of these lists holds both mutexes; a thread that reads one holds
      * either. */
@@ -833,8 +833,8 @@ int events_enable(hf_client *client) HFI_MUST_USE;
 int failure_events(const hf_client *client, int error);
 
 /* To be called when a thread that had to wait, or a start, has got the lock. Queues
- * HF_EVENT_GRANTED for the hold with that number, which hf_next_event() drops if the program has
- * ended the hold before. */
+ * HF_EVENT_GRANTED for the hold with that number. hf_next_event() drops this event if the program
+ * has ended the hold by then. */
 void events_granted(hf_lock *lock, uint64_t number, uint64_t token);
 /* Queues HF_EVENT_FAILED. */
 void events_failed(hf_lock *lock, int error);

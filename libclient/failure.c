@@ -25,7 +25,8 @@ enum { FAILURE_TEXT_MAX = 1024 };
 struct last_failure {
     const hf_client *client; /* NULL: the call had no client */
     int64_t client_made_ns;  /* distinguishes this client from a later one at the same address */
-    int acquire_error;       /* 0: the text is made; else it must be made from these four members */
+    /* 0: the text is made; else acquire_text() makes it from this field and the next three */
+    int acquire_error;
     int64_t timeout_ns;
     uint64_t token;
     char name[HFI_NAME_MAX + 1];
@@ -99,7 +100,7 @@ int failure_name(const hf_client *client, int error, const char *what, const cha
                        size, HFI_NAME_MAX, name);
     }
     while (hfi_utf8_size(name + at, size - at) >
-           0) { /* ends at the malformed byte, or at the end */
+           0) { /* the loop ends at the malformed byte, or at the end */
         at += hfi_utf8_size(name + at, size - at);
     }
     return failure(client, error,
@@ -183,7 +184,7 @@ int failure_reach(hf_client *client, int error)
                : failure(client, error, "no connection to the agent at %s: %s", path, cause);
 }
 
-/* The texts for what the agent itself answers. */
+/* Writes the text for an error that the agent itself has answered. */
 static int failure_answer(const hf_client *client, int error, const char *action,
                           const char *object)
 {

@@ -3,9 +3,10 @@
  * option structs.
  *
  * One page is marked MADV_WIPEONFORK, so the kernel gives a forked child a page of zeros instead.
- * One load of that page tells parent from child. A call of getpid() would cost more than taking the
- * lock. A child of vfork() shares the page and cannot be told from its parent. That does no harm,
- * because such a child may only call _exit() and exec().
+ * One load of that page shows whether this process is such a child. A call of getpid() would cost
+ * more than taking the lock. A child of vfork() shares the page with its parent, so it cannot
+ * notice that it is a child. That does no harm, because such a child may only call _exit() and
+ * exec().
  */
 #include "client.h"
 

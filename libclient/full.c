@@ -14,8 +14,8 @@
 /* The words for one table. With a key in [limits], the sentence is "the agent has no NOUN left:
  * ...". */
 struct table_text {
-    const char *noun; /* with the size: "all 512 NOUN are in use" */
-    const char *key;  /* in [limits]; NULL: none, and `advice` says what helps */
+    const char *noun; /* stands after the table's size: "all 512 NOUN are in use" */
+    const char *key;  /* the key in [limits]; NULL: none, and `advice` says what helps */
     const char *advice;
 };
 

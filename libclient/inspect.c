@@ -306,7 +306,7 @@ static int page_ask(hf_client *client, enum hfi_frame_kind answer, struct hfi_fr
 
 HFI_PUBLIC const char *hf_socket(const hf_client *client)
 {
-    return client != NULL ? client->path : NULL; /* does not change after hf_connect() */
+    return client != NULL ? client->path : NULL; /* hf_connect() has set the path for good */
 }
 
 int status_unsaid(hf_client *client, hf_status_fn *fn, void *arg)

@@ -58,8 +58,8 @@ static int sorted_take(const struct sorted_lock *sorted, size_t count, enum hf_m
     if (taken == count) {
         error = failure_lost(lost);
     } else if (error == HF_ETIMEDOUT) {
-        /* writes the text again, with the caller's timeout: this acquire got only the part of it
-         * that was left */
+        /* writes the text again, with the caller's timeout: the failed acquire had only the rest
+         * of that time */
         error = failure_acquire(sorted[taken].lock, error, timeout_ns);
     }
     while (taken > 0) {

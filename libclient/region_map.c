@@ -11,8 +11,8 @@
  *
  * When the agent has to look at a lock, the client sets the lock's dirty bit and rings: it sends a
  * RING frame. A ring needs no mutex and never waits. It is allowed in a signal handler, and while
- * another thread has a request on the same socket, because each packet is one frame. A ring may be
- * lost, for one of three reasons. A lost ring only costs time, because the dirty bit stays set:
+ * another thread has a request on the same socket, because each packet is one frame. A lost
+ * ring only costs time, because the dirty bit stays set. A ring may be lost for three reasons:
  *  - The connection is down, or has no WELCOME yet. On the next connection the agent sends all
  *    regions again, and looks at the dirty bits of each region that it sends. A thread whose ring
  *    failed, and that then waits, makes that connection before it sleeps (kernel_sleep()).

@@ -160,7 +160,7 @@ static int start_begin(hf_lock *lock, enum hf_mode mode, int64_t timeout_ns)
     start->take = (struct take){.lock = lock, .mode = mode, .limit = &start->limit};
     start_list(lock, true);
     pthread_mutex_lock(&lock->client->list_mutex);
-    events_forget(lock); /* an unread event of an earlier acquire would be taken for this one's */
+    events_forget(lock); /* an unread event of an earlier acquire would seem to be of this start */
     pthread_mutex_unlock(&lock->client->list_mutex);
     start_step(lock);
     return 0;

@@ -707,7 +707,7 @@ size_t gossip_narrow(const void *bytes, size_t size, void *out)
                  reader.heartbeat_ms);
     while (gossip_next_item(&reader, &stamp, &item, &body, &body_size)) {
         if (!gossip_add_item(&writer, &stamp, body, beginning_size(body, body_size))) {
-            return 0; /* does not happen to a packet that gossip_end() has finished */
+            return 0; /* this never happens with a packet that gossip_end() has finished */
         }
     }
     return gossip_end(&writer, answer);

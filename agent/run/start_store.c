@@ -3,11 +3,11 @@
  *
  * A client goes on with the layout that its region had when it was mapped, so a region cannot be
  * converted while a client uses it. If an agent that does not know the layout began a new session,
- * holders in that region would lose their locks. So while the old session may go on and a process
- * of it lives, the agent does not start (exit 69) and changes nothing; it does not migrate the
+ * holders in that region would lose their locks. So while the old session may go on and one of its
+ * processes lives, the agent does not start (exit 69) and changes nothing; it does not migrate the
  * store either. The release that made the regions can then be started again, and nobody has lost a
  * lock. A service manager that tries again succeeds with this release once the session is over, or
- * when no process of it lives.
+ * when none of its processes lives.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -37,8 +37,8 @@ struct living {
     uint32_t first; /* the pid of one living process, as recorded; 0: not known */
 };
 
-/* Adds the process of a client record to the number of living processes, even if it is unknown
- * whether it lives. */
+/* Counts the process of a client record as living, unless it is known that the process has
+ * ended. */
 static void look_at(void *arg, uint32_t client)
 {
     struct living *living = arg;

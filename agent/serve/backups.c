@@ -29,13 +29,13 @@ struct backups {
     struct agent *agent;
     uv_timer_t timer;   /* for the next piece, and for dropping a backup that is not wanted any
                          * more */
-    uv_async_t checked; /* the thread is done */
+    uv_async_t checked; /* wakes the loop when the thread has ended */
     uint32_t connection;
     enum hf_backup_stage stage; /* 0: there is no backup */
     bool ordered;               /* a piece is under way */
     bool thread_runs;
-    int64_t asked_ns; /* when its client last asked */
-    bool dropped;     /* it is not wanted any more: the next piece ends the copying */
+    int64_t asked_ns; /* when the client last asked for the backup */
+    bool dropped;     /* the backup is not wanted: the next piece ends the copying */
     uint64_t done;
     uint64_t total;
     /* The results of a piece. While a piece is under way, only the piece uses these fields. */
@@ -105,7 +105,7 @@ static void begin_check(struct backups *backups)
     sigset_t before;
     backups->stage = HF_BACKUP_CHECKS;
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the loop's thread */
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* only the loop's thread handles signals */
     int error = pthread_create(&backups->thread, NULL, check, backups);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     backups->thread_runs = error == 0;
@@ -221,7 +221,7 @@ static void add(struct hfi_facts_builder *builder, const char *key, uint64_t val
         .text = {text, (uint32_t)strlen(text)},
     };
     bool added = hfi_facts_add(builder, &fact);
-    HF_CHECK(added); /* there is room for these few */
+    HF_CHECK(added); /* the frame has room for these facts */
 }
 
 static size_t fill(uint64_t request, const struct backups *backups, enum hf_backup_stage stage,
@@ -275,7 +275,7 @@ struct backups_answer backups_ask(struct backups *backups, uint32_t connection, 
         log_end(&line);
     }
     if (backups->stage == HF_BACKUP_DONE || backups->stage == HF_BACKUP_FAILED) {
-        forget(backups); /* the client has its answer */
+        forget(backups); /* the client gets this last answer */
     }
     return answer;
 }

@@ -116,7 +116,7 @@ static bool is_of(const struct agent_client *client, const struct process *proce
         return true;
     }
     if (client->process != NULL && peer_pidfd_ended(client->process->pidfd)) {
-        return false; /* another process may have its pid by now */
+        return false; /* another process may have the client's pid by now */
     }
     if (client->is.inode != 0 && process->is.inode != 0) {
         return client->is.inode == process->is.inode;

@@ -23,9 +23,9 @@ struct agent_client {
     struct process *process;   /* NULL: the process cannot be seen from here, or has ended */
     struct peer_process is;
     uint64_t nonce;
-    uint32_t id;         /* its first holder id */
+    uint32_t id;         /* the client's first holder id */
     uint32_t connection; /* 0: none */
-    pid_t pid;           /* 0: the process has no number that this agent sees */
+    pid_t pid;           /* 0: the process has no pid in this agent's pid namespace */
     uid_t uid;
     bool unproven; /* from the previous agent; this agent cannot know whether the client's process
                     * lives */

@@ -31,11 +31,11 @@
 enum {
     LOOK_S = 60,           /* the pause between two looks */
     AGAIN_MS = 500,        /* the pause after a look that ordered a removal */
-    CLEAR_MS = 5000,       /* the most time that a start waits */
+    CLEAR_MS = 5000,       /* the longest wait of an agent's start */
     LIST_MS = 2000,        /* the part of CLEAR_MS in which the list must arrive */
-    PAUSE_MS = 5,          /* the pause between two steps of a start */
+    PAUSE_MS = 5,          /* the pause between two steps while an agent's start waits */
     GRACE_MAX_S = 3600,    /* the longest grace period that a configuration may have */
-    DELAY_LEAST_MS = 1000, /* a shorter noted lock-delay counts as this one */
+    DELAY_LEAST_MS = 1000, /* a noted lock-delay counts as at least this */
     DELAY_TIMES = 3, /* a lock-delay is counted at most 2.7 times (docs/TIMEOUTS.md, "A hold") */
     ENTRIES_MAX = 1 << 16,
 };
@@ -43,9 +43,9 @@ enum {
 static const int64_t second_ns = 1000000000;
 
 struct leftover {
-    char ending[REMOVER_ENDING_MAX]; /* the end of its name: the store's id */
-    uint64_t bytes;                  /* its memory when it was first seen, before any removal */
-    int64_t due_ns;                  /* when it may be removed; INT64_MAX: not known */
+    char ending[REMOVER_ENDING_MAX]; /* the end of the folder's name: the store's id */
+    uint64_t bytes;                  /* the folder's memory at the first look, before any removal */
+    int64_t due_ns;                  /* when the folder may be removed; INT64_MAX: not known */
 };
 
 struct leftovers {
@@ -134,8 +134,8 @@ static int64_t due_of_session(const struct lease_file_past *past)
 }
 
 /* Returns when the folder may be removed. The caller has locked it. The removal of a region changes
- * the folder's time. So for a folder without a session, the result of an earlier look still counts
- * if it is earlier. */
+ * the folder's time. So for a folder without a session, a time that an earlier look found still
+ * counts if it is the earlier time. */
 static int64_t due_of(const struct agent *agent, int folder, const struct leftover *before)
 {
     struct lease_file_past past;
@@ -350,7 +350,7 @@ void leftovers_clear(struct agent *agent)
 {
     int64_t end_ns = clock_boottime_ns() + CLEAR_MS * (second_ns / 1000);
     while (agent->leftovers->listing < 0 && look_now(agent, end_ns)) {
-        /* look_now() returns false after CLEAR_MS */
+        /* the loop ends: look_now() returns false after CLEAR_MS */
     }
 }
 

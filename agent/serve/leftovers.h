@@ -51,11 +51,11 @@ void leftovers_look(struct agent *agent, int64_t now_ns);
 
 struct leftovers_view {
     uint32_t count;   /* 0: there are no leftovers, and the other fields are not set */
-    uint64_t bytes;   /* the memory of all of them */
-    int64_t first_ns; /* when the first one may be removed, by CLOCK_BOOTTIME; INT64_MAX: not
-                       * known */
-    int64_t last_ns;  /* when the last one may be removed */
-    char folder[200]; /* the path of the one that is removed last */
+    uint64_t bytes;   /* the memory of all leftovers */
+    int64_t first_ns; /* when the first leftover may be removed, by CLOCK_BOOTTIME; INT64_MAX:
+                       * not known */
+    int64_t last_ns;  /* when the last leftover may be removed */
+    char folder[200]; /* the path of the leftover that is removed last */
 };
 
 /* Returns the leftovers that the last look found and did not remove. */

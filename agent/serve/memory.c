@@ -33,7 +33,7 @@ enum {
     OPEN_LATER_MS = 10000, /* after this further time the agent exits, before TimeoutStartSec
                             * (systemd/) is over */
     LOCKED_MS = 5000,      /* after this time the agent exits, because the folder stays locked */
-    PAUSE_MS = 20,         /* the pause between two tries to lock it */
+    PAUSE_MS = 20,         /* the pause between two tries to lock the folder */
     SWEEP_MAX = 1 << 16,
 };
 

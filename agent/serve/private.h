@@ -19,9 +19,9 @@ struct serve {
     int64_t rings_ns; /* rings.c: when the next waiting rings have to be answered; INT64_MAX: none
                        * wait */
     uint64_t costly;  /* how often a connection was logged as costly */
-    /* when a client's record last could not be written; 0: never, or a later one was written */
+    /* when a client's record last could not be written; 0: never, or a record was written since */
     int64_t record_failed_ns;
-    int record_failed_why; /* errno of that failure */
+    int record_failed_why; /* errno of the last failure to write a client's record */
     struct misuses *misuses;
     struct log_limit lock_limit;
 };

@@ -64,10 +64,10 @@ struct process {
     struct process_name name;
     struct peer_process is;
     struct socket_share
-        *share;     /* its user's share of a turn; handling the end of the process is charged to
-                     * it */
+        *share;     /* the share of the process's user in a turn; handling the end of the
+                     * process is charged to it */
     uint32_t round; /* see socket_share_turn() */
-    pid_t pid;      /* 0: it has no pid in this agent's pid namespace */
+    pid_t pid;      /* 0: the process has no pid in this agent's pid namespace */
     uid_t account;  /* the user of the process when it first connected */
     int pidfd;
 };

@@ -51,7 +51,7 @@
 
 enum {
     LOOK_MS = 50
-}; /* the least time between two checks of all regions, which are made at the beginning of a turn */
+}; /* the least time between two checks of all regions; a turn begins with a check that is due */
 
 /* A field called a set has one bit for each namespace: bit i is the region of namespace i. */
 struct regions {
@@ -487,7 +487,7 @@ static bool make_all(struct agent *agent)
 
 int regions_make(struct agent *agent)
 {
-    leftovers_clear(agent); /* before that there may be no room for the regions */
+    leftovers_clear(agent); /* the leftovers may take up the room that the regions need */
     if (!make_all(agent)) {
         leftovers_explain(agent);
         return AGENT_EXIT_UNAVAILABLE;
@@ -694,7 +694,7 @@ static void begin_anew(struct agent *agent, uint32_t space)
 {
     struct anew *work = &agent->regions->work;
     if (work->runs) {
-        return; /* the turn after the running attempt has ended tries again */
+        return; /* another attempt is running: the turn after its end tries again */
     }
     if (agent->regions->abandoned[space] >= REGION_ABANDONED_MAX) {
         log_not_made(agent, space,
@@ -745,8 +745,8 @@ static void end_anew(struct agent *agent)
                       space); /* clears what the keeper found about the old region */
     }
     note_incarnation(agent, space, work->identity.incarnation);
-    /* The new region is complete when the note of the old one is cleared, so the next agent may
-     * adopt it. */
+    /* The note of the old region is cleared when the new region is complete, so the next agent may
+     * adopt the new region. */
     atomic_store(&agent->regions->notes[space]->given_up, 0);
     const char *wrong = host_add_region(agent->host, space, &agent->regions->files[space].region,
                                         false);

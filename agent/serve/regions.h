@@ -34,10 +34,10 @@ void regions_destroy(struct agent *agent);
 
 /* The facts of a namespace's region for other parts. */
 struct region_view {
-    int fd;               /* -1: it is not open */
-    const char *shm_name; /* its path in /dev/shm */
-    bool given_up;        /* it was given up, and is not begun anew yet */
-    bool roomless;        /* it was given up because a page had no memory */
+    int fd;               /* -1: the region is not open */
+    const char *shm_name; /* the region's path in /dev/shm */
+    bool given_up;        /* the region was given up, and is not begun anew yet */
+    bool roomless;        /* the region was given up because a page had no memory */
 };
 struct region_view regions_view(const struct agent *agent, uint32_t space);
 /* Returns a set. Bit i: the region of namespace i was given up, and is not begun anew yet. */
@@ -75,7 +75,7 @@ void regions_remove_stale(struct agent *agent, enum remover_kind kind);
 void regions_remove(struct agent *agent);
 /* Gives back the memory of the regions. Called at the agent's end if no process uses them. */
 void regions_slim(const struct agent *agent);
-/* Notes the deadline that was promised to the processes last. */
+/* Notes the deadline that was last promised to the processes. */
 void regions_promised(struct agent *agent, int64_t deadline_ns);
 
 /* Start and end the threads that prolong the lease (serve/prolong.h). Only while these threads run
@@ -94,8 +94,8 @@ bool regions_are_sound(void *arg, uint32_t space);
 /* Called when a turn begins, at turn_ns, before any region is touched. If the last check was some
  * time ago, checks all regions and gives up the unusable ones. */
 void regions_watch(struct agent *agent, int64_t turn_ns);
-/* Called at the end of a turn: gives up unusable regions, and begins those anew whose time has
- * come. */
+/* Called at the end of a turn: gives up unusable regions, and begins to make a new region for a
+ * namespace whose wait is over. */
 void regions_see(struct agent *agent);
 /* Called each quarter of session_ttl: checks the regions in use, at a constant cost. */
 void regions_look(struct agent *agent);

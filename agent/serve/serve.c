@@ -145,7 +145,8 @@ static size_t write_refusal(unsigned char *bytes, size_t size)
     return hfi_frame_encode(&frame, bytes, size);
 }
 
-/* Writes the frame that follows that one, and says why there is no room. Returns its size. */
+/* Writes the frame that follows write_refusal()'s, and says why there is no room. Returns its
+ * size. */
 static size_t write_reason(unsigned char *bytes, size_t size, int why)
 {
     bool disk = why == ENOSPC || why == EDQUOT;

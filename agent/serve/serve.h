@@ -44,7 +44,7 @@ int64_t serve_next_ns(const struct agent *agent);
 /* The function for driver_operations.act: arg is the agent. */
 void serve_act(void *arg, const struct host_action *action, const unsigned char *bytes);
 /* For display: when a client's record last could not be written, with its errno in *why; 0: never,
- * or a later record was written. */
+ * or a record was written since. */
 int64_t serve_record_failed_ns(const struct agent *agent, int *why);
 /* For display: how often a client was logged as costly. */
 uint64_t serve_costly(const struct agent *agent);

@@ -33,7 +33,7 @@ struct hf_party {
     int64_t uid;
     const char *command;  /* a holder's command (hf_options.command), by default its command line,
                             words joined by spaces; NULL for a waiter */
-    enum hf_mode mode;    /* the mode of its hold, or of the hold that it waits for */
+    enum hf_mode mode;    /* the mode of the party's hold, or of the hold that it waits for */
     uint64_t token;       /* a holder's fencing token; 0 for a waiter */
     int64_t elapsed_ns;   /* for how long the party has held the lock, or waited for it */
     int64_t remaining_ns; /* for how long a holder's hold still counts; -1 for a waiter */
@@ -42,11 +42,11 @@ struct hf_party {
 /* How a hold ended without a release. A later version may have more kinds. */
 enum hf_ending {
     HF_ENDING_UNKNOWN = 0,
-    HF_ENDING_PROCESS = 1, /* its process ended, or dropped the hold without a release */
-    HF_ENDING_BROKEN = 2,  /* an administrator broke it */
-    HF_ENDING_LEASE = 3,   /* its lease_ns was over */
-    HF_ENDING_STALL = 4,   /* hf_progress was not called for its max_stall_ns */
-    HF_ENDING_SESSION = 5, /* the session of its host ended: that host vanished */
+    HF_ENDING_PROCESS = 1, /* the hold's process ended, or dropped the hold without a release */
+    HF_ENDING_BROKEN = 2,  /* an administrator broke the hold */
+    HF_ENDING_LEASE = 3,   /* the hold's lease_ns was over */
+    HF_ENDING_STALL = 4,   /* hf_progress was not called for the hold's max_stall_ns */
+    HF_ENDING_SESSION = 5, /* the session of the hold's host ended: that host vanished */
     HF_ENDING_DAMAGE = 6,  /* an agent found invalid bytes in the memory that processes share */
 };
 
@@ -113,7 +113,8 @@ struct hf_status {
     const char *version;
     enum hf_session_state session_state;
     uint64_t session_epoch;
-    int64_t session_remaining_ns; /* until the session's lease ends; negative after its end */
+    /* the time until the session's lease ends; negative after its end */
+    int64_t session_remaining_ns;
     const struct hf_voter_info *const *voters; /* voter_count pointers */
     size_t voter_count;
     uint64_t clients;
@@ -151,7 +152,7 @@ enum { HF_BREAK_NOW = 1 }; /* a flag of hf_break: the lock opens at once, withou
 /* The outcome of a break. */
 struct hf_break_info {
     const char *name;
-    int error; /* what the call returns */
+    int error; /* the value that the call returns */
     /* The holds that the break ended, each as it was at that moment; remaining_ns is 0. A host
      * describes at most 16 of its holds, and a call passes on at most 32. */
     const struct hf_party *const *ended; /* ended_count pointers */

@@ -112,7 +112,7 @@ enum {
 
 struct hfi_hello {
     uint32_t version; /* HFI_PROTOCOL_VERSION */
-    int64_t pid;      /* as in the client's own PID namespace; the agent only shows it */
+    int64_t pid;      /* the pid in the client's own PID namespace; the agent only shows it */
     uint32_t client;  /* the client's first holder id from an earlier WELCOME; 0: none */
     uint64_t nonce;   /* the nonce from the WELCOME that had this client id */
     /* The library's version. No agent reads it. The field is on the wire so that a later agent can
@@ -237,7 +237,7 @@ struct hfi_member_frame {
     uint32_t number; /* the number of the record to change; 0: the present one */
     uint64_t id;     /* names the change; never 0 */
     struct hfi_text name;
-    struct hfi_text address; /* of ADD and MOVE; else empty */
+    struct hfi_text address; /* ADD and MOVE: the voter's address; else empty */
 };
 
 /* How far a change has come. */
@@ -377,7 +377,7 @@ bool hfi_facts_next(struct hfi_listed_cursor *cursor, struct hfi_fact_frame *out
  */
 
 size_t hfi_frame_encode(const struct hfi_frame *frame, void *buffer, size_t size)
-    __attribute__((warn_unused_result)); /* for every kind except LISTED, TOLD and BROKEN */
+    __attribute__((warn_unused_result)); /* encodes every kind except LISTED, TOLD and BROKEN */
 
 /* Encodes BROKEN with its holds and agents. The buffer must have HFI_FRAME_MAX bytes, in which all
  * of them fit. Commands are cut and cleaned as in LISTED. */
@@ -434,7 +434,7 @@ const char *hfi_frame_name(enum hfi_frame_kind kind);
 
 /* A DONE with request 0 and HF_EFULL refuses a connection before HELLO. A second DONE follows,
  * which says why there is no room: with this error if the agent's disk is full, else with HF_EFULL
- * and the table. A library that does not know the second one has closed the connection already. */
+ * and the table. A library that does not know the second DONE has already closed the connection. */
 enum { HFI_DONE_DISK_FULL = -98 };
 
 /* ---- command lines ---- */

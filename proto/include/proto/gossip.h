@@ -43,7 +43,7 @@ enum {
 enum gossip_packet_kind { GOSSIP_ITEMS = 1, GOSSIP_DIGEST, GOSSIP_HASHES };
 
 enum gossip_item_kind {
-    GOSSIP_AGENT = 1, /* about the author itself */
+    GOSSIP_AGENT = 1, /* an item about the author itself */
     GOSSIP_OWNED,     /* a voter's item: the partitions that it coordinates */
     GOSSIP_EXPIRED,   /* a voter's item: a session that has expired */
     GOSSIP_LOCK,      /* a lock with holders or waiters on the author's host */
@@ -68,8 +68,8 @@ struct gossip_holder {
     int64_t uid;
     uint64_t token;
     int64_t held_ms;
-    int64_t remaining_ms; /* time until the hold's own limit ends it; -1: its limit, if it has one,
-                           * does not end it before the lease */
+    int64_t remaining_ms; /* the time until the hold's own limit ends it; -1: no limit ends it
+                           * before the lease does */
     char command[GOSSIP_COMMAND_MAX + 1];
 };
 
@@ -81,12 +81,12 @@ struct gossip_waiter {
 
 /* The ended hold for which a lock is closed, as far as it is known: see struct hfi_behind_frame. */
 struct gossip_last {
-    struct message_agent agent; /* of the hold's host; length 0: unknown, here and below */
+    struct message_agent agent; /* the agent of the hold's host; length 0: unknown, also below */
     int64_t pid;                /* -1: unknown, here and in the numbers below */
     int64_t uid;
     int64_t ended_ms;              /* how long ago the hold ended */
     uint32_t ending;               /* enum hfi_ending_kind, or the number of a later release */
-    struct message_agent by_agent; /* of the administrator that broke the hold */
+    struct message_agent by_agent; /* the agent of the administrator that broke the hold */
     int64_t by_uid;
     char command[GOSSIP_COMMAND_MAX + 1];
 };

@@ -13,8 +13,8 @@
  *  3. Only a holder clears the waiters bit, and scans the queue once more before it frees the lock.
  *     A waiter stores its cell, and then checks the bit. Either the waiter sees the bit cleared and
  *     sets it again, or the holder's scan sees the cell (both sides seq_cst). Under a shared grant
- *     no process can hold the word, so the agent clears the bit. It sets the recall bit from that
- *     moment until its second scan, so that no process takes the lock meanwhile.
+ *     no process can hold the word, so the agent clears the bit. The agent keeps the recall bit
+ *     set from that moment until its second scan, so that no process takes the lock meanwhile.
  *  4. A waiter that leaves the queue without the lock marks its cell LEFT, then looks at the word.
  *     If the word names this waiter, the waiter passes the lock on. If the word is free and others
  *     wait, the waiter serves them. A waiter that accepts the lock clears its cell. A handle whose
@@ -74,7 +74,7 @@ enum hfi_outcome {
     HFI_GONE,     /* the word (or the reader's cell) no longer shows this hold */
     HFI_CANCELED,
     HFI_TIMED_OUT,
-    HFI_DEADLOCK, /* of an upgrade: a writer or another upgrade waits for this reader to go */
+    HFI_DEADLOCK, /* of an upgrade: a writer or another upgrade waits until this reader leaves */
     HFI_REFUSED,  /* of a try: the agent has answered that the lock is in use on another host */
     HFI_POLLED,   /* of a polled wait: the wait goes on, and keeps its place in the queue */
 };
@@ -107,7 +107,7 @@ struct hfi_wait_limit {
     int64_t deadline_ns;            /* CLOCK_BOOTTIME; INT64_MAX: no limit */
     const _Atomic uint32_t *cancel; /* the wait ends once this differs from cancel_seen */
     uint32_t cancel_seen;
-    uint64_t *rung; /* of a polled wait: the word of its last hfi_ring(); else NULL */
+    uint64_t *rung; /* of a polled wait: the lock word at its last hfi_ring(); else NULL */
 };
 
 /*
@@ -185,15 +185,15 @@ void hfi_ask_no_upgrade(const struct hfi_actor *actor, const struct hfi_request 
 /*
  * Returns for how long the hold still counts at now_ns; 0 or less if it does not count. Makes no
  * system call. If gone is not NULL, sets *gone to whether the hold can never count again, because
- * the epoch, the holder or the cell is another one, or because the hold's own limit is over.
+ * the epoch, the holder or the cell has changed, or because the hold's own limit is over.
  */
 int64_t hfi_remaining_ns(const struct hfi_region *region, const struct hfi_request *request,
                          uint32_t holder, const struct hfi_held *held, int64_t now_ns, bool *gone);
 
 /*
- * Gives a free lock to the first waiter of its queue. If that is a reader, admits and wakes the
- * readers at the head of the queue. Any process may call it at any time. The agent calls it after
- * each death, opening and grant.
+ * Gives a free lock to the first waiter of its queue. If that waiter is a reader, admits and wakes
+ * the readers at the head of the queue. Any process may call it at any time. The agent calls it
+ * after each death, opening and grant.
  */
 void hfi_serve(const struct hfi_actor *actor, uint32_t slot);
 

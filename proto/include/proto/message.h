@@ -129,13 +129,13 @@ enum message_kind {
     MESSAGE_ACQUIRE,     /* host -> coordinator, like the next three kinds */
     MESSAGE_AMEND,
     MESSAGE_GIVE_BACK,
-    /* an administrator's break, to the coordinator, which sends BREAK_HOLD to the owners */
+    /* host -> coordinator: an administrator's break; the coordinator sends BREAK_HOLD to owners */
     MESSAGE_BREAK,
     /* voter -> voter: the partitions that the sender coordinates, and an echo */
     MESSAGE_HEARTBEAT,
     MESSAGE_HELLO,        /* agent -> voter: the sender's identity and its knowledge of the cell */
     MESSAGE_SYNC,         /* voter -> voter: asks for registers or marks after a given position */
-    MESSAGE_SYNCED,       /* its answer: one register or mark, or the end */
+    MESSAGE_SYNCED,       /* the answer to SYNC: one register or mark, or the end */
     MESSAGE_CHECKPOINT,   /* coordinator -> acceptor: delete idle registers */
     MESSAGE_CHECKPOINTED, /* its answer */
     /* The next six kinds are of version 5 of the wire: the change of the voters. */
@@ -335,8 +335,8 @@ struct message_acquire {
     uint16_t lock_delay_ms;
     uint32_t waited_ms; /* for how long the host has been asking; rises with each repeat */
     uint8_t tries;      /* enum message_tries */
-    /* From a voter that passes on its queue: the version of the grant that it proposed for this
-     * request; ballot 0: none. Version 5. */
+    /* From a voter that passes on its queue: the version of the grant that this voter proposed for
+     * the request; ballot 0: none. From version 5 of the wire on. */
     struct message_order made;
 };
 
@@ -444,8 +444,8 @@ struct message_break {
     uint64_t request_id;        /* the request's id at that host */
     struct message_name name;
     bool now;                     /* end the holds without the lock-delay */
-    struct message_order version; /* BREAK_HOLD: the grant that the break ends; no other one of the
-                                   * owner's grants */
+    struct message_order version; /* BREAK_HOLD: the grant that the break ends; the owner's other
+                                   * grants go on */
     /* for people: the administrator's uid on the host `agent`, plus 1; 0: not known */
     uint64_t user;
     /* The host counts the owners' answers. If this is false, as in a message from an earlier
@@ -476,7 +476,7 @@ enum message_broken_part {
 
 /* A hold that a break ended, for people. */
 struct message_hold {
-    int64_t pid; /* in the PID namespace of the owner's agent; -1: not known, here and below */
+    int64_t pid; /* the pid in the namespace of the owner's agent; -1: not known, here and below */
     int64_t uid;
     int64_t held_ms;
     uint64_t token;
@@ -509,7 +509,7 @@ struct message_check {
     uint64_t request_id;
     struct message_name name;
     uint64_t token;
-    uint64_t cell_word; /* shared: the reader's cell */
+    uint64_t cell_word; /* the reader's cell of a shared hold */
     uint32_t epoch;
     uint32_t holder;
     uint32_t seat;
@@ -535,11 +535,13 @@ struct message_heartbeat {
     bool majority;
     bool votes;                      /* the sender may vote */
     struct message_partitions owned; /* the partitions that the sender coordinates */
-    /* The partitions that the sender has prepared under the number in the header, if it also knows
-     * that all their registers are at a majority of that number's voters. Version 5. */
+    /* The partitions that the sender has prepared under the record of voters in the header, and
+     * whose registers are all at a majority of those voters, as the sender knows. From version 5
+     * of the wire on. */
     struct message_partitions settled;
-    /* The voter of the number in the header that the sender is about to remove, as its index plus
-     * one; 0: none. That voter hands its partitions over. Version 5. */
+    /* The voter that the sender is about to remove: its index in the record of voters in the
+     * header, plus one; 0: none. That voter hands its partitions over. From version 5 of the
+     * wire on. */
     uint32_t leaves;
 };
 
@@ -559,7 +561,7 @@ enum message_voter_status {
     MESSAGE_STATUS_VOTING,
     MESSAGE_STATUS_REFUSED, /* the voter's store is not the one in the record, or is an old copy */
     MESSAGE_STATUS_REJOINING,
-    /* Version 5. To an agent of an older version both are OBSERVER. */
+    /* From version 5 of the wire on. An agent of an older version gets OBSERVER instead. */
     MESSAGE_STATUS_RETIRED,  /* a store that voted until its voter was removed; it never votes */
     MESSAGE_STATUS_LEARNING, /* the store of an agent that may become a voter */
     MESSAGE_STATUS_END,
@@ -672,7 +674,7 @@ struct message_refused {
     uint8_t reason;             /* enum message_refusal */
     struct message_agent owner; /* NOT_OWNER: the probable coordinator; FULL, QUOTA: the voter
                                  * whose table is full; empty: not known */
-    uint32_t closed_ms;         /* IN_USE: see above; 0: not known */
+    uint32_t closed_ms;         /* IN_USE: for how long the lock stays closed; 0: not known */
     /* FULL, QUOTA, for people: the table (enum hfi_table), and its size. 0: not known */
     uint32_t table;
     uint32_t room;
@@ -713,7 +715,7 @@ struct message {
         struct message_version version;
         struct message_refused refused;
         struct message_break break_lock; /* BREAK, BREAK_HOLD */
-        struct message_outcome outcome;  /* CHECKED, and how a BROKEN begins */
+        struct message_outcome outcome;  /* CHECKED; a BROKEN begins in the same way */
         struct message_broken broken;    /* BROKEN */
         struct message_check check;
         struct message_owner owner;

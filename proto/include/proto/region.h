@@ -143,7 +143,7 @@ struct hfi_header {
     _Alignas(HFI_LINE) _Atomic uint32_t lease_wake;
     /* the number of processes that may sleep on lease_wake; it may be too high */
     _Atomic uint32_t lease_sleepers;
-    /* not 0: the agent does not serve this region any more, but another one */
+    /* not 0: the agent serves another region instead of this one */
     _Atomic uint32_t abandoned;
     _Atomic uint64_t commit; /* unused; earlier releases kept the store's last commit here */
 };
@@ -200,7 +200,7 @@ struct hfi_seat {
      * elsewhere. Agents of earlier releases never write it, so with them a try waits. */
     _Atomic uint64_t refused;
     /* The reader's cell of the hold that the agent last took away in this seat, and the reason
-     * (ending.h). Agents of earlier releases never write these two. */
+     * (ending.h). Agents of earlier releases never write these two fields. */
     _Atomic uint64_t ended;
     _Atomic uint64_t ending;
 };
@@ -245,7 +245,7 @@ struct hfi_region_sizes {
  * without an agent no process corrects it. This struct is in the client's own memory.
  *
  * The agent publishes a deadline that is at most one ttl after it sent the renewal, rounded down. A
- * client reads its clock after the lease word, so the clock shows a later time than that sending.
+ * client reads its clock after the lease word, so it reads a time after that of the renewal.
  * So a deadline that is more than one ttl ahead was not written by the agent. (The rounding only
  * makes the deadline earlier, so the comparison need not allow for it.) The client remembers such a
  * word, because later its deadline would be less than one ttl ahead, and would seem valid.

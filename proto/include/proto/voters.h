@@ -3,8 +3,8 @@
  * cell must have, and the contents of messages about a change of the voters. A part of message.h.
  *
  * The record of voters has a number, 1, 2, 3 and so on. The cell's first record is made from the
- * configuration. Each later one is decided by the voters of the one before it and by its own
- * (docs/PROTOCOL.md, "Changing the voters"), and has one voter more, one voter less, or another
+ * configuration. Each later record is decided by its own voters and by those of the record before
+ * it (docs/PROTOCOL.md, "Changing the voters"), and has one voter more, one voter less, or another
  * address. Each message names its sender's record by number and digest.
  */
 #ifndef PROTO_VOTERS_H
@@ -33,12 +33,12 @@ struct message_agent {
 /* A voter in the record of voters. */
 struct message_voter {
     struct message_agent name;
-    uint64_t store_id[2]; /* the store with which it joined; 0, 0: a voter of number 1 */
-    uint16_t ballot_id; /* its number in ballots; no two voters that the cell ever had share one */
+    uint64_t store_id[2]; /* the store with which the voter joined; 0, 0: a voter of record 1 */
+    uint16_t ballot_id;   /* the voter's number in ballots, which no other voter ever had */
     char address[MESSAGE_ADDRESS_MAX]; /* zeros after its end; "": not known */
 };
 
-/* How a record differs from the one before, and what an operator asks for. */
+/* How a record differs from the record before, and what an operator asks for. */
 enum message_member_act {
     MESSAGE_MEMBER_ADD = 1,
     MESSAGE_MEMBER_REMOVE,
@@ -49,13 +49,13 @@ enum message_member_act {
 /* The record of voters. */
 struct message_voters {
     uint64_t cell_id[2];     /* drawn with the cell's first change; 0, 0: not known, because there
-                              * was none, or a recovery used a store from before it */
+                              * was no change, or a recovery used a store from before it */
     uint32_t recoveries;     /* how often the cell was recovered by an operator */
-    uint32_t number;         /* 1, 2, 3, ... */
+    uint32_t number;         /* the record's number: 1, 2, 3, ... */
     uint16_t next_ballot_id; /* the ballot_id of the next voter that joins */
-    bool complete;           /* the next number may begin; not a part of the digest */
-    /* How the record differs from that of the number before: enum message_member_act, and the voter
-     * that was added, removed or moved. Number 1: 0, and no agent. */
+    bool complete;           /* the next change may begin; not a part of the digest */
+    /* How the record differs from the record before: enum message_member_act, and the voter that
+     * was added, removed or moved. In record 1: 0, and no agent. */
     uint8_t act;
     struct message_agent changed;
     uint32_t count;
@@ -119,9 +119,9 @@ uint64_t message_durations_digest(const struct message_rules *rules);
 /* ---- The contents of messages about a change of the voters ---- */
 
 /*
- * The register in which the record of number `number` is decided, by the voters of the number
- * before it (in the header) and by those of the record itself. Its ballots are like those of the
- * locks' registers, but they are counted apart.
+ * The register in which record `number` is decided, by the voters of that record and by those of
+ * the record before it, which the header names. Its ballots are like those of the locks' registers,
+ * but they are counted apart.
  */
 struct message_change {
     uint32_t number;
@@ -131,17 +131,17 @@ struct message_change {
     uint64_t higher;
     /* PROMISE: the ballot under which the acceptor has accepted `voters`; 0: it has none */
     uint64_t accepted;
-    /* ACCEPT: the record that is proposed. PROMISE: the one that the acceptor has accepted (count 0
-     * if it has none). PREPARE: the one that the operator asks for, if it moves a voter, so that
-     * the voter is found at its new address (count 0: another change). Must be the last member; the
-     * voters from index count on are not initialised. */
+    /* ACCEPT: the record that is proposed. PROMISE: the record that the acceptor has accepted;
+     * count 0: none. PREPARE: if the change moves a voter, the record that the operator asks for,
+     * so that the voter is found at its new address; count 0: another change. Must be the last
+     * member; the voters from index count on are not initialised. */
     struct message_voters voters;
 };
 
 /* VOTERS and LEARN. */
 struct message_told {
     uint64_t id; /* LEARN: the id of the proposer's change, which LEARNED repeats. VOTERS: 0 */
-    bool learn;  /* LEARN: begin or go on; false: the agent is no learner any more */
+    bool learn;  /* LEARN: the agent has to begin to learn, or go on; false: it has to stop */
     /* VOTERS: a record that was chosen. LEARN: the sender's record. Must be the last member; the
      * voters from index count on are not initialised. */
     struct message_voters voters;
@@ -169,7 +169,7 @@ struct message_member_asked {
     uint8_t act; /* enum message_member_act */
     struct message_agent voter;
     char address[MESSAGE_ADDRESS_MAX]; /* ADD and MOVE: the voter's address; else "" */
-    /* the number that the change begins with: that of the record that the operator saw */
+    /* the number of the record that the operator saw and wants to change */
     uint32_t number;
 };
 
@@ -178,7 +178,7 @@ enum message_change_stage {
     MESSAGE_CHANGE_LEARNS,      /* the newcomer copies the cell's state */
     MESSAGE_CHANGE_DECIDES,     /* the record is being proposed */
     MESSAGE_CHANGE_CHOSEN,      /* the record is in force, but the change is not complete */
-    MESSAGE_CHANGE_COMPLETE,    /* a removed voter may be switched off, and the next change begin */
+    MESSAGE_CHANGE_COMPLETE,    /* a removed voter may be switched off; the next change may begin */
     MESSAGE_CHANGE_END,
 };
 
@@ -186,7 +186,7 @@ enum message_change_reason {
     MESSAGE_CHANGE_NONE = 0,
     MESSAGE_CHANGE_NOT_VOTING, /* the receiver does not vote */
     MESSAGE_CHANGE_NUMBER,     /* the voters have changed since the operator saw them */
-    MESSAGE_CHANGE_INCOMPLETE, /* the change before is not complete yet */
+    MESSAGE_CHANGE_INCOMPLETE, /* the previous change is not complete yet */
     MESSAGE_CHANGE_BUSY,       /* this voter already proposes another change */
     MESSAGE_CHANGE_SILENT,     /* `subject`, which the change needs, does not answer */
     MESSAGE_CHANGE_OLDER,      /* `subject` speaks an older version of the wire */
@@ -197,7 +197,7 @@ enum message_change_reason {
     MESSAGE_CHANGE_REJOINING,  /* `subject` starts over */
     MESSAGE_CHANGE_RIVAL,      /* another record of that number was chosen */
     MESSAGE_CHANGE_SAME,       /* MOVE: the voter has that address already */
-    MESSAGE_CHANGE_IDS,        /* ADD: no number for ballots is left */
+    MESSAGE_CHANGE_IDS,        /* ADD: no ballot_id is left */
     MESSAGE_CHANGE_OBSERVER,   /* the host that asks is no voter; `subject` is one */
     MESSAGE_CHANGE_TAKEN,      /* ADD and MOVE: the voter `subject` has that address */
     MESSAGE_CHANGE_REASON_END,
@@ -210,7 +210,7 @@ struct message_membered {
     uint8_t reason;               /* enum message_change_reason; in other stages it may say that the
                                    * change waits for `subject` */
     struct message_agent subject; /* the agent that `reason` is about; empty: none */
-    uint32_t number;              /* the number that the change makes, or made */
+    uint32_t number;              /* the number of the record that the change makes, or made */
     uint32_t done;                /* for people: how much of the stage is done, of `total` */
     uint32_t total;
 };
