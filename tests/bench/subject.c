@@ -1,6 +1,6 @@
 /*
  * One client and one lock, used as an ordinary program uses them: hf_acquire() fills in the hold,
- * because a program needs its token, and every result is checked.
+ * because a program needs the token in the hold, and every result is checked.
  */
 #include "subject.h"
 

@@ -41,7 +41,7 @@ uint32_t ticket_queue_enter(struct ticket_queue *queue)
         }
         relax();
     }
-    for (;;) { /* ends: each holder before this ticket leaves */
+    for (;;) { /* the loop ends, because the holders of all earlier tickets leave */
         /* acquire: pairs with the exchange in ticket_queue_leave */
         uint32_t turn = atomic_load_explicit(cell, memory_order_acquire);
         if (is_turn(turn, ticket)) {

@@ -1,11 +1,13 @@
 /*
- * The least that first come, first served costs between processes: a bare queue of tickets in
- * shared memory, without leases, tokens or deadlines. It does not handle a waiter that dies.
+ * A bare queue of tickets in shared memory, without leases, tokens or deadlines. It shows what it
+ * costs at least to serve processes in the order in which they came. It does not handle a waiter
+ * that dies.
  *
  * A process draws its ticket from one counter. Each ticket has a cell on its own cache line. The
  * previous holder writes the ticket's number there, so a hand-over touches no other waiter's line
  * and wakes no other waiter. A waiter polls its cell for a short while; then it marks the cell and
- * sleeps by a futex on it. Only for a marked cell does the previous holder make the system call.
+ * sleeps by a futex on it. The previous holder makes the system call that wakes the waiter only if
+ * the cell is marked.
  *
  * At most TICKET_CELLS processes wait at a time. So a cell's ticket has been served before the next
  * ticket of this cell is drawn.

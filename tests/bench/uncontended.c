@@ -1,7 +1,8 @@
 /*
- * Acquire and release, by one thread, of a lock that this host has and nobody else wants. The
- * figure compares them with the floor, which every lock with a lease needs: a compare-and-swap to
- * take the word, one to free it, and one reading of the clock, to compare with the deadline.
+ * Measures acquire and release of a lock by one thread, when this host has the lock's grant and no
+ * other process wants the lock. The figure compares this with a floor, the steps that every lock
+ * with a lease needs: a compare-and-swap that takes the lock word, another that frees it, and one
+ * reading of the clock, to compare with the deadline.
  */
 #include <stdalign.h>
 #include <stdatomic.h>

@@ -1,10 +1,10 @@
 /*
  * The agent charges all work that a user causes to one account of that user. One user is at its
  * limit, in every possible way, while another user opens new locks. For 999 of 1000 requests of the
- * other user, the agent works at most 50 ms between request and answer. The agent's session is
- * never in jeopardy. The 50 ms are processor time, because on a busy machine wall-clock time says
- * nothing about the agent. The same holds when the agent is killed and started again during the
- * attacks. The test needs root, for two users.
+ * other user, the agent works at most 50 ms between the request and its answer. The agent's session
+ * is never in jeopardy. The 50 ms are processor time, because on a busy machine wall-clock time
+ * says nothing about the agent. The same holds when the agent is killed and started again during
+ * the attacks. The test needs root, for two users.
  */
 #include <check.h>
 #include <errno.h>
@@ -33,7 +33,7 @@
 
 enum {
     NOBODY = 65534,
-    EACH = 2, /* processes of each attack */
+    EACH = 2, /* how many processes run each attack */
     ATTACK_MS = 1000,
     AFTER_MS = 2500,  /* how long all attacks last together, including a restart */
     COST_MAX_MS = 50, /* the promised bound in ms of processor time, for 999 requests in 1000 */
@@ -434,7 +434,8 @@ START_TEST(one_user_at_its_limit_keeps_nobody_waiting)
 }
 END_TEST
 
-/* An attacker makes the calls in the table of docs/SECURITY.md on the descriptors that it gets. */
+/* An attacker gets descriptors from the agent, and makes on them the calls that the table in
+ * docs/SECURITY.md lists. */
 START_TEST(what_a_client_gets_is_of_little_use)
 {
     if (geteuid() != 0) {
@@ -467,7 +468,7 @@ START_TEST(an_agent_that_is_started_meanwhile_serves)
     new_locks_judge("all, before the restart", COST_MAX_MS);
     agent_kill(&agent);
     agent_start(&agent);
-    ask_for(GUARD_MS / 20); /* in this time the agent's clients connect again */
+    ask_for(GUARD_MS / 20); /* in this time the clients of the agent connect again */
     new_locks_forget();
     unsigned before = jeopardies();
     ask_for(AFTER_MS);

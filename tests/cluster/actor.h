@@ -15,7 +15,8 @@
 enum { ACTOR_LOCKS = 64 };
 
 enum actor_kind {
-    ACTOR_OPEN = 1, /* takes: name, options; replies as ACQUIRE does: text, why it failed */
+    /* takes: name, options; replies: text, why the call failed (also for ACTOR_ACQUIRE) */
+    ACTOR_OPEN = 1,
     ACTOR_CLOSE,
     ACTOR_ACQUIRE, /* takes: mode, timeout_ns */
     ACTOR_START,   /* takes: mode, timeout_ns */
@@ -35,7 +36,9 @@ enum actor_kind {
     ACTOR_LIST,   /* takes: name, a prefix; replies: number of locks; text, their names */
     ACTOR_BREAK,  /* takes: name, flags */
     ACTOR_STATUS, /* replies: number, the session's state */
-    ACTOR_FORK,   /* replies: result, 0 if each call of a child of the actor failed; see actor.c */
+    /* replies: result, 0 if each library call of a child failed as it must (try_in_child in
+     * actor.c) */
+    ACTOR_FORK,
     ACTOR_DISCONNECT,
     ACTOR_EXEC, /* the actor becomes another program, sleep(1); it does not reply */
 };
@@ -61,7 +64,7 @@ struct actor_show {
     int64_t holder_uid;
     uint64_t holder_token;
     int64_t waiter_pids[64];
-    char coordinator[33]; /* "" if it is unknown */
+    char coordinator[33]; /* "" if the coordinator is unknown */
 };
 
 struct actor_reply {
@@ -73,7 +76,7 @@ struct actor_reply {
     struct actor_show show;
     struct {
         enum hf_event_kind kind;
-        uint32_t lock; /* UINT32_MAX if the event is about no lock */
+        uint32_t lock; /* the lock's number; UINT32_MAX if the event is not about a lock */
         uint64_t token;
         int error;
         char name[256];

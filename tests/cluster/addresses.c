@@ -5,7 +5,7 @@
  *
  * The observer's host is served all the time, with locks that the voter has to grant. The voter's
  * descriptors, memory and log stay bounded, and some time after the lies they are as before. An
- * observer that restarts at another address is served there.
+ * observer that restarts at another address is served at that address.
  */
 #include <arpa/inet.h>
 #include <check.h>
@@ -32,7 +32,7 @@ enum {
     LIES = 50, /* how many lies the liar sends at once */
     INVENTED = 20000,
     LINKS_MORE_MAX =
-        64 + 8, /* ADDRESSES_GUESTS_MAX of agent/peers/addresses.h, and the clients' descriptors */
+        64 + 8, /* ADDRESSES_GUESTS_MAX of agent/peers/addresses.h, and 8 descriptors of clients */
     /* The memory for invented agents: gossip keeps at most 4,096 agents, and the quorum 1,024. The
      * voter dials at most 64 of them. */
     MEMORY_MORE_MAX_KB = 16 * 1024,
@@ -113,8 +113,8 @@ static void observer_is_served(void)
     hf_disconnect(client);
 }
 
-/* Accepts the connections that have come to `listener`, greets as an agent, and keeps the
- * connections until the test ends. Returns how many came. */
+/* Accepts the connections that wait at `listener`, sends an agent's greeting on each, and keeps the
+ * connections until the test ends. Returns how many it accepted. */
 static unsigned answer_as_an_agent(void)
 {
     unsigned char greeting[16] = "holdfast\0\0\0\1\0\0\0";

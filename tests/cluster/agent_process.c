@@ -168,7 +168,7 @@ static void remove_regions(const char *folder_kept, const char *store_id)
                 snprintf(command, sizeof(command), "cp -r --sparse=always %s %s", path,
                          folder_kept);
                 int ignored = system(command);
-                (void)ignored; /* errors go to the test's stderr */
+                (void)ignored; /* if cp fails, it prints why to the test's stderr */
             }
             nftw(path, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
         }
@@ -432,9 +432,9 @@ static pid_t fork_apart(void)
 {
     fflush(NULL);
     pid_t pid = (pid_t)syscall(SYS_clone, CLONE_NEWPID | SIGCHLD, NULL, NULL, NULL, 0);
-    /* The fallback is for qemu's user mode, which cannot clone() into a namespace. It is not used
-     * otherwise, because a process that is root only in a user namespace could not go back with
-     * setns(). */
+    /* The fallback is only for qemu's user mode, which cannot clone() into a namespace. It needs
+     * setns() to go back to the old namespace, which fails for a process that is root only in a
+     * user namespace. */
     if (pid < 0 && errno == EINVAL) {
         int own = open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC);
         REQUIRE(own >= 0 && unshare(CLONE_NEWPID) == 0, "unshare: %s", strerror(errno));
@@ -492,8 +492,8 @@ void agent_await_socket(struct agent_process *agent)
         }
         sleep_ms(2);
     }
-    /* Waits until the agent has closed this connection, too, before a test counts the agent's
-     * descriptors. */
+    /* Waits until the agent has closed its end of this connection, because a test may count the
+     * agent's descriptors next. */
     shutdown(pollfd.fd, SHUT_WR);
     REQUIRE(poll(&pollfd, 1, GUARD_MS) == 1, "the agent keeps who hung up");
     close(pollfd.fd);

@@ -39,8 +39,9 @@ struct agent_process {
     unsigned host;       /* the agent's host in the file `faults` */
     const char *manager; /* the path of a service manager's socket, whose watchdog is 0.6 s;
                           * NULL: none */
-    unsigned without;    /* the WITHOUT_ options that the agent's kernel seems to lack */
-    bool own_pids;       /* the agent runs in a pid namespace in which the other processes have
+    /* WITHOUT_ bits: the options that the kernel seems to lack, as the agent sees it */
+    unsigned without;
+    bool own_pids; /* the agent runs in a pid namespace in which the other processes have
                           * no pid */
     char folder[64];
     char socket[96];
@@ -103,8 +104,8 @@ unsigned agent_logged(const struct agent_process *agent, const char *text);
 /* Finds the path of the namespace's region file in /dev/shm. */
 void agent_region_path(const struct agent_process *agent, const char *space, char *path,
                        size_t size);
-/* Finds the path of the agent's folder in /dev/shm, which has the file `lease` and a folder for
- * each region. */
+/* Finds the path of the agent's folder in /dev/shm. The folder has the file `lease` and a subfolder
+ * for each region. */
 void agent_memory_path(const struct agent_process *agent, char *path, size_t size);
 
 /* Kills the agent, and lets the janitor remove its folder and its objects in /dev/shm. */

@@ -61,7 +61,7 @@ static void spoil(enum fault fault)
     ck_assert_int_eq(pread(fd, &header, sizeof(header), 0), (ssize_t)sizeof(header));
     switch (fault) {
     case CHAIN:
-        for (unsigned slot = 0; slot < 4; slot++) { /* one of these slots is that of bad/a */
+        for (unsigned slot = 0; slot < 4; slot++) { /* bad/a has one of these slots */
             write_at(fd,
                      header.slots_offset + slot * sizeof(struct hfi_slot) +
                          offsetof(struct hfi_slot, blocks),
@@ -189,7 +189,7 @@ static void old_region_is_empty(void)
     ck_assert_int_le(status.st_blocks * 512, HFI_HEADER_SIZE);
 }
 
-/* Checks that the agent serves the namespace again, and that no process gets bad/a before
+/* Checks that the agent serves the spoilt namespace again, and that no process gets bad/a before
  * until_ns. */
 static void namespace_is_begun_anew(int64_t until_ns)
 {
@@ -247,15 +247,16 @@ START_TEST(while_the_agent_runs)
 }
 END_TEST
 
-/* The agent is killed again while the namespace waits for the end of its holds. The namespace then
- * waits longer, because the agent had renewed the lease in between. */
+/* The agent is killed again while it waits for the end of the spoilt namespace's holds. Its
+ * successor waits longer, because the agent renewed the lease between the two kills, which moved
+ * the deadlines of the holds. */
 START_TEST(over_two_restarts)
 {
     agent_kill(&agent);
     spoil(CHAIN);
     agent_start(&agent);
-    sleep_ms(TTL_MS / 3 + 200); /* in this time the agent renews the lease, which moves the
-                                 * deadline */
+    /* in this time the agent renews the lease, which moves the deadlines of all holds */
+    sleep_ms(TTL_MS / 3 + 200);
     agent_kill(&agent);
     int64_t until_ns = end_of_hold(&holder);
     agent_start(&agent);
@@ -333,8 +334,8 @@ END_TEST
 
 static struct faults *faults;
 
-/* While the agent makes a new region, however long that takes, other clients connect, take locks
- * and keep their leases. */
+/* The agent makes a new region. However long that takes, clients of the other namespace connect,
+ * take locks and keep their leases. */
 START_TEST(others_go_on_while_it_is_made)
 {
     struct faults_host *host = &faults->hosts[agent.host];
@@ -345,7 +346,8 @@ START_TEST(others_go_on_while_it_is_made)
         sleep_ms(10);
     }
     ck_assert_uint_eq(atomic_load(&host->making), 1);
-    int64_t end_ns = boottime_now() + 2 * TTL_MS * MS; /* longer than any lease */
+    /* no lease lasts so long without a renewal */
+    int64_t end_ns = boottime_now() + 2 * TTL_MS * MS;
     actor_ready(&other, agent.socket);
     do {
         ck_assert_int_eq(actor_open(&other, 0, "good/other", DELAY_MS), 0);
@@ -420,7 +422,8 @@ static void create_agent(unsigned ttl_ms)
 static void start_agent(bool with_faults)
 {
     static char path[128];
-    be_served_first(); /* the agent must be back, and renew its session, within TTL_MS */
+    /* a restarted agent must renew its session within TTL_MS, so it needs the processor first */
+    be_served_first();
     create_agent(TTL_MS);
     if (with_faults) {
         snprintf(path, sizeof(path), "%s/faults", agent.folder);

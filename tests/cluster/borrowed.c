@@ -145,8 +145,8 @@ static void say_hello(int fd)
     say_hello_as(fd, "");
 }
 
-/* Returns the error of the next DONE, or the kind of another frame, or 0 if the agent hung up.
- * Closes the descriptors that come with the frame. */
+/* Receives a frame. Returns the error in it if it is a DONE, otherwise its kind, or 0 if the agent
+ * hung up. Closes the descriptors that come with the frame. */
 static int answer(int fd)
 {
     unsigned char bytes[HFI_FRAME_MAX];
@@ -214,9 +214,9 @@ static bool try_status(int fd, int with)
 
 enum pidfd_way { WITH_HELLO, WRONG_FRAME, BEHIND_WELCOME, UNREAD, HUNG_UP, PIDFD_WAYS };
 
-/* Sends a pidfd that the busy set watches. This process closes its own descriptor while the agent
- * is stopped, so the agent gets the last descriptor. If the kernel refuses to pass the pidfd, it
- * stays open. */
+/* Sends a pidfd that the busy set watches. This process closes its copy of the pidfd while the
+ * agent is stopped, so the agent gets the last copy. If the kernel refuses to pass the pidfd, this
+ * process keeps it open. */
 static void send_busy(enum pidfd_way way, int pidfd)
 {
     bool hello = way == WITH_HELLO || way == HUNG_UP;
@@ -272,7 +272,8 @@ START_TEST(a_pidfd_whose_close_waits)
 END_TEST
 
 /* Starts a process of the user nobody. The process leaves the last descriptors of `count` pidfds to
- * the agent. A close of any of them would block. Returns 0 if this machine cannot block them. */
+ * the agent. A close of any of these pidfds blocks. Returns 0 if this machine cannot make a close
+ * block. */
 static pid_t start_stuck(unsigned count, unsigned each_time)
 {
     int ends[2];
@@ -291,7 +292,7 @@ static pid_t start_stuck(unsigned count, unsigned each_time)
         bool can = busy_open(pidfds, count);
         /* The agent sees the effective user of a process that connects. The real user stays root,
          * so that the process may stop the agent. The system call is made directly, because libc's
-         * setresuid() would wait for the thread that waits for the page that never comes. */
+         * setresuid() would wait for all threads, and one of them is blocked (busy.h). */
         REQUIRE(syscall(SYS_setresuid, 0, NOBODY, 0) == 0, "nobody");
         for (unsigned i = 0; i < count && can; i++) {
             if (i % each_time == 0) {
@@ -357,9 +358,8 @@ START_TEST(closes_that_wait_keep_nobody)
 }
 END_TEST
 
-/* There are more blocked closes than the agent has room for. The agent admits no new client, but
- * serves the connected ones. It has room again when the culprit ends, or when the agent is
- * restarted. */
+/* More closes block than the agent has room for. The agent admits no new client, but serves the
+ * connected ones. It has room again when the culprit ends, or when the agent is restarted. */
 START_TEST(more_closes_that_wait_than_there_is_room_for)
 {
     enum { STUCK = 5000 };
@@ -497,8 +497,8 @@ static void is_refused_as(unsigned user, unsigned times)
     ck_assert_int_eq(wait_for(other), 0);
 }
 
-/* Returns how many refusals of that user the log counts: one for each line about the user, and
- * those that the lines report as left out. *lines becomes the number of lines. */
+/* Returns how many refusals of that user the log counts: one for each line about the user, plus the
+ * refusals without a line, which the next line counts. *lines becomes the number of lines. */
 static unsigned refusals_told(unsigned user, unsigned *lines)
 {
     char line[2048];

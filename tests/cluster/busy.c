@@ -87,8 +87,8 @@ int lingering(int *reader)
     *reader = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
     REQUIRE(*reader >= 0, "accept4: %s", strerror(errno));
     close(listener);
-    while (send(fd, junk, sizeof(junk), MSG_DONTWAIT | MSG_NOSIGNAL) > 0) { /* until the socket's
-                                                                             * buffer is full */
+    /* the loop ends when the socket's buffer is full */
+    while (send(fd, junk, sizeof(junk), MSG_DONTWAIT | MSG_NOSIGNAL) > 0) {
     }
     REQUIRE(setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)) == 0, "SO_LINGER");
     return fd;

@@ -1,8 +1,9 @@
 /*
- * An epoll set whose mutex stays locked. A thread receives the set's event into a page that never
- * comes (by userfaultfd, as root; other users could use a FUSE file). A process that reads the
- * set's fdinfo, or closes the last descriptor of a file in the set, waits for that mutex, and not
- * even SIGKILL ends its wait. A process can have one such set.
+ * An epoll set whose mutex stays locked. A thread holds the mutex while it receives the set's event
+ * into a page whose fault is not handled before busy_close() (by userfaultfd, as root; other users
+ * could use a FUSE file). A process that reads the set's fdinfo, or closes the last descriptor of a
+ * file in the set, waits for that mutex, and not even SIGKILL ends its wait. A process can have one
+ * such set.
  */
 #ifndef TESTS_CLUSTER_BUSY_H
 #define TESTS_CLUSTER_BUSY_H

@@ -22,13 +22,14 @@ struct cell_options {
 };
 extern struct cell_options cell_options;
 
-/* Makes a certificate authority in that folder, and a certificate for each possible host. */
+/* Makes a certificate authority in that folder, and a certificate for each host that a cell may
+ * have. */
 void cell_certify(const char *folder);
 
 struct cell {
     struct network network;
     unsigned hosts;
-    unsigned voters; /* so many hosts, the first ones, are voters; the others are observers */
+    unsigned voters; /* how many hosts are voters: the first hosts; the others are observers */
     struct agent_process agents[NETWORK_HOSTS_MAX];
     unsigned ports[NETWORK_HOSTS_MAX];
 };

@@ -112,7 +112,7 @@ static void stay_half_open(unsigned host, uint64_t *draws)
     for (unsigned i = 0;; i = (i + 1) % HALF_OPEN) {
         char byte;
         if (fds[i] >= 0 && recv(fds[i], &byte, 1, MSG_DONTWAIT) == 0) {
-            close(fds[i]); /* the agent has closed the connection */
+            close(fds[i]); /* recv() returned 0: the agent has closed the connection */
             fds[i] = -1;
         }
         if (fds[i] < 0) {
@@ -188,14 +188,15 @@ static int64_t how_long_ms(void)
     return minutes ? (int64_t)strtol(minutes, NULL, 10) * 60000 : ABUSE_MS;
 }
 
-/* Returns whether each kind of abuse has happened often enough. A busy machine needs more time for
- * that. */
+/* Returns whether each kind of abuse has happened often enough. On a busy machine this takes
+ * longer. */
 static bool abused(void)
 {
     return counts->scans > 20 && counts->half_open > 500 && counts->greetings > 20;
 }
 
-/* Cuts and heals the links of host 1 again and again, and kills host 2's agent while it greets. */
+/* Cuts and heals the links of host 1 again and again, and kills host 2's agent shortly after each
+ * start, while it may be greeting other agents. */
 static unsigned flap(int64_t until_ns)
 {
     uint64_t draws = 5;
@@ -276,8 +277,9 @@ int main(void)
     tcase_add_checked_fixture(tests, start, stop);
     tcase_add_test(tests, strangers_and_bad_links);
     network_need();
-    if (how_long_ms() > 30 * 60000) { /* Check holds the time-out of a forked test in 31 bits of
-                                       * microseconds, which is 35 minutes */
+    /* the library Check stores a test's time-out as 31 bits of microseconds, so at most 35
+     * minutes */
+    if (how_long_ms() > 30 * 60000) {
         setenv("CK_FORK", "no", 1);
     }
     setvbuf(stdout, NULL, _IOLBF, 0);

@@ -72,7 +72,7 @@ static void spoil(enum fault fault)
     } else if (fault == CUT_IN_HALF) {
         ck_assert_int_eq(ftruncate(fd, status.st_size / 2), 0);
     } else {
-        for (unsigned slot = 0; slot < 4; slot++) { /* one of these slots is that of bad/a */
+        for (unsigned slot = 0; slot < 4; slot++) { /* bad/a has one of these slots */
             off_t at = (off_t)(header.slots_offset + slot * sizeof(struct hfi_slot) +
                                offsetof(struct hfi_slot, blocks));
             ck_assert_int_eq(pwrite(fd, &chain, sizeof(chain), at), sizeof(chain));
@@ -84,7 +84,7 @@ static void spoil(enum fault fault)
 /* Returns the earliest time at which the hold of bad/a and its lock-delay may be over. */
 static int64_t end_of_hold(void)
 {
-    int64_t asked_ns = boottime_now(); /* before the call, because the answer may come late */
+    int64_t asked_ns = boottime_now(); /* read before the call, because the answer may come late */
     int64_t remaining_ns = actor_remaining(&here, 1);
     ck_assert_int_gt(remaining_ns, 0);
     return asked_ns + remaining_ns + DELAY_MS * MS;

@@ -1,8 +1,9 @@
 /*
- * Tests a cell under load whose agents are of two builds: this one and $HOLDFAST_OTHER_AGENT. That
- * may be of another Debian with another NNG, SQLite and libc (tests/platform/trixie.sh). The agents
- * vote together, each can use a store that the other build wrote, and no holder or waiter notices
- * more than a restart. (tests/cluster/crowd.h has the record and the check.)
+ * Tests a cell under load whose agents are of two builds: this build and $HOLDFAST_OTHER_AGENT. The
+ * other build may come from another release of Debian with another NNG, SQLite and libc
+ * (tests/platform/trixie.sh). The agents vote together, each can use a store that the other build
+ * wrote, and no holder or waiter notices more than a restart. (tests/cluster/crowd.h has the record
+ * and the check.)
  */
 #include "actor.h"
 #include "crowd.h"
@@ -49,8 +50,8 @@ static void stop(void)
     cell_stop(&cell);
 }
 
-/* One voter and the observer start with the other build. Each host changes to the build that it
- * does not run, and back. */
+/* One voter and the observer start with the other build. Each host changes from its build to the
+ * other of the two builds, and back. */
 START_TEST(each_host_changes_its_build_under_load)
 {
     begin(1u << 1 | 1u << OBSERVER);

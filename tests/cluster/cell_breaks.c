@@ -18,11 +18,12 @@ static struct cell cell;
 static struct actor holders[HOLDERS];
 static unsigned hosts[HOLDERS]; /* the hosts of the holders */
 static unsigned coordinator;
-static unsigned asker; /* neither the coordinator nor a holder's host */
+/* runs the command; at first neither the coordinator nor the host of a holder */
+static unsigned asker;
 static char output[OUTPUT];
 
-/* Runs `holdfast break job` on the asking host. Returns its exit status; what it prints on both
- * streams is in `output`. */
+/* Runs `holdfast break job` on the asking host. Returns its exit status; `output` gets what the
+ * command prints on stdout and stderr. */
 static int break_job(const char *options)
 {
     char line[512];
@@ -57,11 +58,11 @@ static void start_with(unsigned ttl_ms)
 
 static void start(void)
 {
-    start_with(5000); /* so that no session ends because the machine is busy */
+    start_with(5000); /* a long session_ttl, so that no session ends because the machine is busy */
 }
 
-/* Starts the cell for a test that waits for the end of a break, which takes seconds, and in which
- * the session of a host that is cut off must not end before. */
+/* Starts the cell for a test that cuts off a host and waits for the end of a break. The break takes
+ * seconds, and the host's session must not end before the break does. */
 static void start_long(void)
 {
     start_with(20000);
@@ -104,8 +105,8 @@ START_TEST(what_ended_is_printed)
 }
 END_TEST
 
-/* The link between the coordinator and one of the owners is cut. The break goes through another
- * voter. */
+/* The link between the coordinator and an owner, a host that has a share of the lock's grant, is
+ * cut. The break reaches the owner through another voter. */
 START_TEST(a_break_goes_around_a_cut_link)
 {
     network_cut(&cell.network, coordinator, hosts[1]);
@@ -150,8 +151,8 @@ START_TEST(an_owner_that_was_not_reached_is_named)
 }
 END_TEST
 
-/* The host of an owner is gone, and nobody waits for the lock. Breaks make the voters end the
- * host's session, and then succeed. */
+/* An owner is gone, and no process waits for the lock. Breaks make the voters end the host's
+ * session, and then succeed. */
 START_TEST(an_owner_that_is_gone_does_not_hinder_for_ever)
 {
     network_isolate(&cell.network, hosts[1]);

@@ -87,7 +87,8 @@ static void start_over(void)
     crowd_await_all(&crowd, 10);
 }
 
-/* Checks that the victim runs and serves its host, but does not vote. */
+/* Checks that the victim logs that its vote is refused, with the reason `why`, and that it serves
+ * its host without a vote. */
 static void is_refused(const char *why)
 {
     cell_await_logged(&cell, VICTIM, "event=voter_refused");
@@ -157,8 +158,8 @@ START_TEST(the_store_is_an_old_copy)
 }
 END_TEST
 
-/* Two voters that start over wait for each other, and the cell waits for them. The wait ends when
- * one of them gets its old store back. */
+/* Two voters that start over wait for each other, and the cell cannot grant locks in that time. The
+ * wait ends when one of the two gets its old store back. */
 START_TEST(two_voters_start_over_at_the_same_time)
 {
     for (int host = VICTIM; host < 3; host++) {
@@ -171,15 +172,15 @@ START_TEST(two_voters_start_over_at_the_same_time)
     cell_await_logged(&cell, 2, "no answer yet from: host-b (starts over as well");
     cell_await_logged(&cell, 0, "event=voter_starts_over agent=host-b");
     cell_await_logged(&cell, 0, "event=voter_starts_over agent=host-c");
-    /* A voter is silent if it answers nothing within session_ttl after it has connected. Without a
-     * processor it cannot answer. */
+    /* A voter is reported as silent if it sends no answer within session_ttl after it has
+     * connected. A voter that gets no processor time cannot answer. */
     int64_t unserved_ns = process_unserved_ns(cell.agents[VICTIM].pid) +
                           process_unserved_ns(cell.agents[2].pid);
     ck_assert(!agent_logged(&cell.agents[0], "event=voter_silent") ||
               unserved_ns > CELL_TTL_MS / 2 * MS);
     ck_assert_int_eq(rejoin(VICTIM, "--yes", "--undo"), 70); /* refused: the agent runs */
     agent_kill(&cell.agents[VICTIM]);
-    /* refused, because without --yes the command only explains */
+    /* refused: without --yes the command only explains what it would do */
     ck_assert_int_eq(rejoin(VICTIM, "--undo", NULL), 64);
     ck_assert_int_eq(rejoin(VICTIM, "--yes", "--undo"), 0);
     agent_start(&cell.agents[VICTIM]);

@@ -1,7 +1,7 @@
 /*
  * A voter's disk stalls, or a flush fails, while workers on every host use the cell's locks. The
  * other voters go on. On SIGTERM the voter ends as soon as its disk allows, and after a failed
- * flush it ends at once. No other host relies on a value that the voter did not flush. (faults.h
+ * flush it ends at once. No other host acts on a value that the voter has not flushed. (faults.h
  * makes the faults; crowd.h has the check.) In another test a voter's clock runs at a wrong rate:
  * the other voters log a line about that voter, and that voter logs lines about them.
  */
@@ -45,7 +45,8 @@ static void start(void)
     cell_launch(&cell);
     cell_await(&cell);
     crowd_start(&crowd, &cell, &plan);
-    ck_assert_uint_gt(atomic_load(&disk->flushes), 0); /* flushes go through faults.c */
+    /* faults.c counted flushes, so the victim flushes through it */
+    ck_assert_uint_gt(atomic_load(&disk->flushes), 0);
 }
 
 static void stop(void)
@@ -98,7 +99,8 @@ START_TEST(told_to_end_while_the_disk_stands_still)
     struct agent_process *agent = &cell.agents[VICTIM];
     stall();
     kill(agent->pid, SIGTERM);
-    cell_await_logged(&cell, VICTIM, "event=stopping"); /* the agent's loop still runs */
+    /* the agent logs this although its disk stalls, so its loop still runs */
+    cell_await_logged(&cell, VICTIM, "event=stopping");
     crowd_await_progress(&crowd, 0, 5);
     crowd_await_progress(&crowd, 2, 5);
     ck_assert_int_eq(waitpid(agent->pid, NULL, WNOHANG), 0); /* the agent waits for the stalled

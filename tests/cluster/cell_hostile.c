@@ -1,8 +1,8 @@
 /*
- * In a cell of three voters, a hostile process on one host writes rubbish into its own namespace's
- * region, while the host's agent runs or while it is down. The other hosts still get that
+ * In a cell of three voters, a hostile process on one host writes rubbish into the region of its
+ * namespace, while the host's agent runs or while the agent is down. The other hosts still get that
  * namespace's locks. The rubbish lets no process take a lock that another host holds. Locks of
- * another namespace are held on the same host and on another one, and none of these holds ends.
+ * another namespace are held on the same host and on another host, and none of these holds ends.
  * tests/cluster/spoilt.c has more such rubbish, on one host.
  */
 #include <check.h>
@@ -32,7 +32,7 @@ static struct actor user_there;
 static struct hf_hold held;
 static struct hfi_region region; /* the region of "bad" on the first host */
 static uint32_t lock_slot;       /* the slot of bad/lock */
-static uint32_t held_slot;       /* the slot of bad/held, whose grant another host has */
+static uint32_t held_slot;       /* the slot of bad/held; another host has the grant of that lock */
 
 static uint32_t slot_of(const char *name)
 {
@@ -146,7 +146,7 @@ static void read_for_ever(void)
 }
 
 /* Forges a grant of bad/held in this host's region, although another host has the grant. The forged
- * word names a holder, so no process hands the lock to the waiter. */
+ * lock word names a holder that does not exist, so no process hands the lock to the waiter. */
 static void granted_here(void)
 {
     atomic_store(&region.slots[held_slot].token_top, held.token + 1000);

@@ -1,8 +1,8 @@
 /*
- * The voters of a cell change while workers on every host use its locks, and beside the change a
- * host dies, a majority is cut off, or a copied store comes up. crowd.h records and checks the
- * locks: two processes never hold at once, no token goes back, and no waiter is left. members.c
- * tests changes without other faults.
+ * The voters of a cell change while workers on every host use its locks. During the change a host
+ * dies, a majority is cut off, or an agent starts with a copied store. crowd.h records and checks
+ * the locks: no two processes hold a lock at the same time, no token goes back, and no waiter waits
+ * for ever. members.c tests changes without other faults.
  */
 #include <errno.h>
 #include <signal.h>
@@ -48,7 +48,7 @@ static void stop(void)
 
 /* ---- changes ---- */
 
-/* Writes the words of a change: of an add, or of a removal. */
+/* Returns, in a static buffer, the words with which `holdfast member` adds or removes that host. */
 static const char *words(bool add, unsigned host)
 {
     static char text[96];
@@ -60,8 +60,8 @@ static const char *words(bool add, unsigned host)
     return text;
 }
 
-/* Asks for the change, again and again, until it is complete. After an interruption, the same
- * command continues the change. */
+/* Gives the command for the change on host `asked` again and again, until the change is complete.
+ * If a command was interrupted, the next one continues the change. */
 static void change(unsigned asked, bool add, unsigned host)
 {
     int64_t end_ns = boottime_now() + (int64_t)plan.guard_ms * MS;
@@ -73,7 +73,8 @@ static void change(unsigned asked, bool add, unsigned host)
     }
 }
 
-/* Returns the number of the record that a host's agent shows, or 0. */
+/* Returns the highest number of a record of voters with this event in the log of a host's agent, or
+ * 0. */
 static unsigned record_number(unsigned host, const char *event)
 {
     unsigned number = 0;
@@ -85,8 +86,8 @@ static unsigned record_number(unsigned host, const char *event)
     return number;
 }
 
-/* Returns the number of the last record in a host's log, if the host is none of its voters and the
- * record is complete. Otherwise returns 0. */
+/* Returns the number of the last record of voters in a host's log, if the host is not among its
+ * voters and the change to it is complete. Otherwise returns 0. */
 static unsigned removal_number(unsigned host)
 {
     char line[2048];
@@ -107,9 +108,9 @@ static unsigned removal_number(unsigned host)
     return removed && agent_logged(&cell.agents[host], complete) > 0 ? number : 0;
 }
 
-/* Restarts the agent of a voter that was removed, as soon as it has stored that its removal is
- * complete, which it may learn late. It then empties its store. It has done so already if it was
- * killed after that. */
+/* Makes a removed voter empty its store. The voter's agent does so at its first start after it has
+ * learnt that the removal is complete, which may take a while. So the function waits for that, and
+ * restarts the agent if it has not emptied the store yet. */
 static void empty(unsigned host)
 {
     unsigned number;
@@ -137,7 +138,7 @@ static void retire(unsigned asked, unsigned host)
 /* The steps of a change at which an agent is killed. */
 enum step { ASKED, LEARNS, LEARNED, CHOSEN, SETTLES, STEPS };
 
-/* Waits until the change that `command` asked for has reached this step, or has ended. */
+/* Waits until the change that `command` asked for has reached this step, or `command` has ended. */
 static void await_step(FILE *command, enum step step, unsigned number, uint64_t random)
 {
     char chosen[48];
@@ -156,8 +157,8 @@ static void await_step(FILE *command, enum step step, unsigned number, uint64_t 
                                : (int64_t)(random % 20));
 }
 
-/* Host d is added and removed again, and in each of the two changes the victim is killed at that
- * step and comes back a little later. The command runs on another host. */
+/* Adds host d and removes it again. In each of the two changes, kills the victim's agent at that
+ * step and starts it again a little later. The command runs on another host. */
 static void change_and_kill(unsigned victim, enum step step, uint64_t *random)
 {
     unsigned asked = (victim + 1) % VOTERS;
@@ -179,7 +180,7 @@ static void change_and_kill(unsigned victim, enum step step, uint64_t *random)
     retire(asked, D);
 }
 
-/* `_i` is the victim: one of the three voters, or the newcomer. */
+/* `_i` is the victim: one of the three voters, or host d, which is added. */
 START_TEST(any_voter_is_killed_at_each_step_of_an_add_and_a_remove)
 {
     uint64_t random = plan.seed + (unsigned)_i;
@@ -261,8 +262,8 @@ START_TEST(a_change_while_a_majority_is_cut_off)
 }
 END_TEST
 
-/* A voter is cut off from a removal of another voter, and from its own. When it is back, it learns
- * both and serves its host as an observer. */
+/* While a voter is cut off, another voter and then the voter itself are removed. When the links
+ * work again, it learns of both removals and serves its host as an observer. */
 START_TEST(a_voter_that_missed_two_changes_under_load)
 {
     for (unsigned victim = A; victim <= C; victim++) {
@@ -270,7 +271,7 @@ START_TEST(a_voter_that_missed_two_changes_under_load)
         unsigned removed = (victim + 2) % VOTERS;
         change(asked, true, D);
         network_isolate(&cell.network, victim);
-        change(asked, false, removed); /* three voters are left, one of which is away */
+        change(asked, false, removed); /* three voters are left, and one of them is cut off */
         change(D, false, victim);
         crowd_await_others(&crowd, victim, 5);
         network_heal(&cell.network);
@@ -287,8 +288,8 @@ START_TEST(a_voter_that_missed_two_changes_under_load)
 }
 END_TEST
 
-/* Each host's operator asks for another change, all at once, and again when it is refused. All
- * changes take place, one after the other. */
+/* Operators on two hosts ask for different changes at the same time, and again when they are
+ * refused. Both changes take place, one after the other. */
 START_TEST(two_operators_at_once_under_load)
 {
     for (int round = 0; round < 3; round++) {
@@ -319,9 +320,9 @@ END_TEST
 
 /* ---- copied stores ---- */
 
-/* Makes host e a copy of the machine of host `from`, whose agent does not run: its store, and its
- * configuration under that name. Host e has another address and, as another machine has, another
- * /dev/shm. */
+/* Makes host e a copy of the machine of host `from`, whose agent does not run: host e gets its
+ * store, and a configuration like its own with that name and role. Host e has another address and,
+ * as another machine has, another /dev/shm. */
 static void copy_machine(unsigned from, unsigned name, const char *role)
 {
     char text[1024];
@@ -358,8 +359,8 @@ static int refused_start(void)
     return WEXITSTATUS(status);
 }
 
-/* The store of a voter that was removed, or still is one, does not serve an agent of another name:
- * not as a voter, and not as an observer that becomes one. */
+/* The store of a voter that was removed, or still is one, is refused by an agent of another name,
+ * whether that agent is a voter or an observer that shall become a voter. */
 START_TEST(an_old_store_under_a_new_name)
 {
     static const char *const roles[] = {"voter", "observer"};
@@ -387,8 +388,8 @@ START_TEST(an_old_store_under_a_new_name)
 END_TEST
 
 /* A copy of a voter's machine comes up beside the voter, at another address. It does so while the
- * voter votes, and again after the voter was removed. No client of the cell notices, and the voters
- * change as they are asked. */
+ * voter votes, and again after the voter was removed. No client of the cell notices, and the
+ * changes of voters that the test asks for take place. */
 START_TEST(a_copied_machine)
 {
     agent_stop(&cell.agents[C]);
@@ -414,7 +415,7 @@ START_TEST(a_copied_machine)
 END_TEST
 
 /* The machine of a voter was copied before the voter was replaced. Only the copy comes up: it does
- * not vote, learns who does, and serves its host as an observer. */
+ * not vote, learns which agents do, and serves its host as an observer. */
 START_TEST(a_copied_machine_of_a_removed_voter)
 {
     change(A, true, D);
@@ -424,7 +425,7 @@ START_TEST(a_copied_machine_of_a_removed_voter)
     agent_start(&cell.agents[E]);
     member_await_voters(&cell.agents[E], ABCD & ~(1U << C));
     crowd_await_others(&crowd, C, 5);
-    agent_kill(&cell.agents[B]); /* of three voters, two are left; the copy is none */
+    agent_kill(&cell.agents[B]); /* two of three voters are left; the copy is not a voter */
     crowd_await_progress(&crowd, A, 5);
     crowd_await_progress(&crowd, D, 5);
     agent_kill(&cell.agents[E]);

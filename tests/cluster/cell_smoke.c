@@ -120,9 +120,9 @@ START_TEST(one_lock_on_three_hosts)
 }
 END_TEST
 
-/* Tries lock 0 again and again while another host holds it. Each try is refused. A try that waits
- * in vain for the answer of that host takes a second. Returns the shortest time of a try in ms,
- * because single tries may be slow on a busy machine. */
+/* Tries to acquire lock 0 again and again while another host holds it. Each try is refused. A try
+ * that waited in vain for an answer of that host would take a second. Returns the shortest time of
+ * a try in ms, because single tries may be slow on a busy machine. */
 static int64_t try_in_vain(int host, enum hf_mode mode)
 {
     int64_t shortest_ms = INT64_MAX;
@@ -181,8 +181,9 @@ START_TEST(a_try_has_what_is_idle_on_another_host)
 }
 END_TEST
 
-/* Three hosts have read the lock, so each has a share of its grant. A reader that becomes a writer
- * waits for the readers of other hosts. It does not wait for shares that no reader uses. */
+/* Three hosts have held the lock as readers, so each has a share of the lock's grant. A reader that
+ * becomes a writer waits for the readers of other hosts. It does not wait for shares that no reader
+ * uses. */
 START_TEST(an_upgrade_waits_for_readers_on_other_hosts_only)
 {
     struct actor_request open = {.kind = ACTOR_OPEN,
@@ -279,8 +280,8 @@ static void await_logged(const struct agent_process *agent, const char *text)
     }
 }
 
-/* A stranger is an agent of another cell, or an agent with other rules. It gets no lease, whatever
- * messages it receives. */
+/* A stranger is an agent of another cell, or an agent with another session_ttl. It gets no lease,
+ * and the logs say why. */
 START_TEST(strangers_are_refused_in_words)
 {
     struct agent_process stranger;
@@ -296,7 +297,7 @@ START_TEST(strangers_are_refused_in_words)
     agent_launch(&stranger);
     await_logged(&stranger, "session_ttl: 3s here, 5s there");
     ck_assert(agent_logged(&stranger, "event=rules_differ agent=host-"));
-    for (int i = 0; i < HOSTS; i++) { /* these lines must not have the field number= */
+    for (int i = 0; i < HOSTS; i++) { /* no line of this event may have the field number= */
         char counted[64];
         snprintf(counted, sizeof(counted), "event=rules_differ agent=host-%c number=", 'a' + i);
         ck_assert(!agent_logged(&stranger, counted));
@@ -327,7 +328,8 @@ START_TEST(an_observer_takes_part)
 }
 END_TEST
 
-/* Each host from `from` on takes all names in turn. Together the names involve all coordinators. */
+/* Each host from host `from` on takes the lock of each name in turn. Together the names involve all
+ * coordinators. */
 static void use_all_names(int from, uint64_t tokens[NAMES])
 {
     for (uint32_t lock = 1; lock <= NAMES; lock++) {

@@ -1,8 +1,8 @@
 /*
  * See zookeeper_lock.h. This is the recipe of ZooKeeper's documentation ("Locks", "Shared Locks").
  * A client that wants a lock makes an ephemeral sequential node below the lock's node, and lists
- * the nodes there. It has the lock if no node that excludes its own comes before its own. Otherwise
- * it watches the last such node and waits.
+ * the nodes below the lock's node. It has the lock if no node that excludes its own comes before
+ * its own. Otherwise it watches the last such node and waits.
  *
  * A node's name begins with the mode (w, r), followed by session and handle. So a client that lost
  * the connection, and with it the answer, can find the node that it made. The first client makes
@@ -32,8 +32,8 @@ struct zookeeper_session {
     char hosts[HOSTS_MAX];
     int session_ms;
     uint32_t locks; /* how many locks were opened so far */
-    /* the number of sessions so far, which is also the number of the present session; a node
-     * belongs to the present session if lock->session is the same */
+    /* Sessions are numbered from 1, and this is the number of the present session. A node belongs
+     * to the present session if lock->session is equal to this number. */
     uint32_t sessions;
     pthread_mutex_t mutex;
     pthread_cond_t happened;
@@ -88,7 +88,7 @@ static void await_event(struct zookeeper_session *client, uint64_t seen, int64_t
     static const int64_t second_ns = INT64_C(1000000000);
     static const int64_t longest_ns = INT64_C(1000000000);
     struct timespec until;
-    /* at most a second, because the event of a lost watch never comes */
+    /* at most a second, because a watch may be lost, and then its event never comes */
     wait_ns = wait_ns < longest_ns ? wait_ns : longest_ns;
     clock_gettime(CLOCK_MONOTONIC, &until);
     int64_t end_ns = until.tv_nsec + wait_ns;
@@ -391,7 +391,7 @@ int zookeeper_lock_acquire(void *lock, enum peer_mode mode, int64_t timeout_ns, 
     struct lock *mine = lock;
     int64_t until_ns = timeout_ns < 0 ? for_ever_ns : now_ns() + timeout_ns;
     int result = PEER_LOST;
-    /* Ends: PEER_LOST is rare, so an attempt soon succeeds, or the time is over. */
+    /* The loop ends: PEER_LOST is rare, so soon an attempt succeeds, or the timeout is over. */
     while (result == PEER_LOST) {
         bool alone;
         result = queue_up(mine, mode, until_ns, &alone);
