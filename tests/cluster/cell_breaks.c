@@ -130,8 +130,8 @@ START_TEST(a_break_at_the_coordinator_goes_around_a_cut_link)
 }
 END_TEST
 
-/* No voter reaches one of the owners. The break must not be reported as done, and names that
- * owner. */
+/* No voter reaches one of the two hosts that share the lock's grant. The command must not report
+ * the break as done, and names that host. */
 START_TEST(an_owner_that_was_not_reached_is_named)
 {
     char text[64];
@@ -151,8 +151,9 @@ START_TEST(an_owner_that_was_not_reached_is_named)
 }
 END_TEST
 
-/* An owner is gone, and no process waits for the lock. Breaks make the voters end the host's
- * session, and then succeed. */
+/* One of the two hosts that share the lock's grant is gone, and no process waits for the lock. At
+ * first each break makes the voters end that host's session. When the session has ended, a break
+ * succeeds. */
 START_TEST(an_owner_that_is_gone_does_not_hinder_for_ever)
 {
     network_isolate(&cell.network, hosts[1]);

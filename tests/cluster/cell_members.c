@@ -263,7 +263,7 @@ START_TEST(a_change_while_a_majority_is_cut_off)
 END_TEST
 
 /* While a voter is cut off, another voter and then the voter itself are removed. When the links
- * work again, it learns of both removals and serves its host as an observer. */
+ * work again, the voter learns of both removals and serves its host as an observer. */
 START_TEST(a_voter_that_missed_two_changes_under_load)
 {
     for (unsigned victim = A; victim <= C; victim++) {

@@ -1,6 +1,7 @@
 /*
- * Faults across hosts that other lock services have had, each in a test of its own. (The simulator
- * has the faults that need thousands of runs.)
+ * Tests that a cell has none of the faults across hosts that other lock services have had. Each
+ * fault has a test of its own. (The simulator tests the faults that only thousands of runs can
+ * show.)
  */
 #include "../emulation.h"
 #include "../suite_main.h"
@@ -22,7 +23,9 @@ static struct actor actors[HOSTS];
 
 static void start_with(unsigned ttl_ms)
 {
-    be_served_first(); /* a host that no fault meets must keep its session of CELL_TTL_MS */
+    /* a host without faults must not lose its session, which ends after CELL_TTL_MS without a
+     * renewal */
+    be_served_first();
     cell_options.ttl_ms = ttl_ms;
     cell_start(&cell, HOSTS, 0);
     for (unsigned i = 0; i < HOSTS; i++) {
@@ -35,7 +38,7 @@ static void start(void)
     start_with(CELL_TTL_MS);
 }
 
-/* Starts the cell with a long session_ttl, so that even a busy machine ends no session. */
+/* Starts the cell with a long session_ttl, so that no session ends because the machine is busy. */
 static void start_calm(void)
 {
     start_with(CALM_TTL_MS);
@@ -80,7 +83,7 @@ START_TEST(first_come_first_served_across_hosts)
     uint64_t token = take(0).token;
     actor_wait(&actors[1], 0, HF_EXCLUSIVE);
     actor_await_waiters(&actors[0], "queue", 1); /* host 0 knows of the waiter on host 1 */
-    sleep_ms(300); /* in this time the host repeats its request by another route */
+    sleep_ms(300); /* in this time host 1 repeats its request by another route */
     actor_wait(&actors[2], 0, HF_EXCLUSIVE);
     actor_await_waiters(&actors[0], "queue", 2);
     sleep_ms(300);
@@ -98,9 +101,10 @@ START_TEST(first_come_first_served_across_hosts)
 END_TEST
 
 /*
- * etcd's Go client counts its lease from the arrival of the answer. A holder must count it from the
- * sending of the renewal. Here each answer takes twice DELAY_MS, so a holder that counts from the
- * arrival would show that much more time than it has.
+ * etcd's Go client counts its lease from the arrival of the answer to a renewal. A holder must
+ * count its lease from the sending of the renewal. Here an answer arrives twice DELAY_MS after the
+ * renewal was sent. So a holder that counts from the arrival would report twice DELAY_MS more than
+ * it has left.
  */
 START_TEST(trap_lease_counted_from_the_answer)
 {
@@ -145,18 +149,18 @@ static struct actor_reply next_event(unsigned host)
                     &(struct actor_request){.kind = ACTOR_EVENT, .timeout_ns = GUARD_MS * MS});
 }
 
-/* The voters are stopped for longer than the lease. When they go on, they must not take their own
- * silence for the holder's death: the holder was in jeopardy, and is safe again with the same hold.
- * Returns false if the hold was lost only after the grace period, because the machine may have been
- * slow. */
+/* Stops the voters for longer than the lease, and lets them go on. The voters must not end the
+ * holder's session, because they could not receive its renewals while they were stopped. So the
+ * holder is in jeopardy for a while, and then safe with the same hold. Returns false if the hold
+ * was lost, but only after the grace period: then the machine may have been too slow. */
 static bool stall_grantors(void)
 {
     struct actor_reply reply;
     open_all("stalled", SHORT_MS);
     struct hf_hold hold = take(0);
     ck_assert_int_eq(actor_do(&actors[0], &(struct actor_request){.kind = ACTOR_EVENTS}).result, 0);
-    actor_wait(&actors[1], 0, HF_EXCLUSIVE); /* if the voters took the holder for dead, this
-                                              * waiter would get the lock */
+    /* if the voters ended the holder's session, this waiter would get the lock */
+    actor_wait(&actors[1], 0, HF_EXCLUSIVE);
     actor_await_waiters(&actors[1], "stalled", 1);
     sleep_ms(300);
     int64_t lost_from_ns = boottime_now() + actor_remaining(&actors[0], 0) + CELL_GRACE_MS * MS;
@@ -249,7 +253,7 @@ START_TEST(lock_delay_behind_a_host_that_vanished)
     int64_t deadline_ns = boottime_now() + actor_remaining(&actors[0], 0);
     network_isolate(&cell.network, 0);
     /* On a slow machine the lease may be over before network_isolate() returns. Then the test uses
-     * the deadline that it read before. */
+     * the deadline that it read before the call. */
     int64_t now_ns = boottime_now();
     int64_t remaining_ns = actor_remaining(&actors[0], 0);
     deadline_ns = remaining_ns > 0 ? now_ns + remaining_ns : deadline_ns;
@@ -285,8 +289,8 @@ START_TEST(a_release_in_jeopardy_is_a_release)
 }
 END_TEST
 
-/* Curator 1121: a process found an entry of its own expired session. It took that entry for a hold
- * of its own, or it waited for itself for ever. */
+/* Curator's issue 1121: a process found an entry of its own expired session. It took that entry for
+ * a hold of its own, or it waited for itself for ever. */
 START_TEST(trap_own_entry_of_an_expired_session)
 {
     open_all("own", SHORT_MS);
@@ -302,9 +306,9 @@ START_TEST(trap_own_entry_of_an_expired_session)
 }
 END_TEST
 
-/* Consul 9788: the child of a lock command went on for minutes after the hold was lost. Here the
- * command's timer ends the child, with or without an agent. The lock-delay is longer here than in
- * the other tests, because the timer may be late on a busy machine. */
+/* Consul's issue 9788: the child of a lock command went on for minutes after the hold was lost.
+ * Here the command's timer ends the child, with or without an agent. The lock-delay is longer here
+ * than in the other tests, because the timer may be late on a busy machine. */
 START_TEST(trap_child_runs_on_after_the_hold_was_lost)
 {
     open_all("child", SHORT_MS);

@@ -52,7 +52,8 @@ static void stop(void)
     }
 }
 
-/* Returns the output of `holdfast` with these words on that host, in a static buffer. */
+/* Runs `holdfast` with the arguments `words` on that host. Returns its output, in a static
+ * buffer. */
 static const char *command(int host, const char *words)
 {
     static char output[OUTPUT];
@@ -226,8 +227,8 @@ START_TEST(a_voter_that_lost_its_store_is_shown_as_refused)
     }
     snprintf(line, sizeof(line), "rm -r %s/state", agents[victim].folder);
     ck_assert_int_eq(system(line), 0);
-    agent_start(&agents[victim]); /* the agent serves its host, although it does not vote with an
-                                   * empty store */
+    /* with an empty store the agent serves its host, but does not vote */
+    agent_start(&agents[victim]);
     actor_ready(&actors[victim], agents[victim].socket);
     for (int i = 0; i < HOSTS; i++) {
         await(i, "member --json", "\"name\":\"host-c\"", "\"state\":\"refused\"");
@@ -282,7 +283,7 @@ START_TEST(who_stood_still_accuses_nobody)
     agent_kill(&agents[2]);
     await_logged(agent, "event=voter_unreachable", 1);
     agent_pause(agent);
-    sleep_ms(2500); /* more than a third of the lease */
+    sleep_ms(2500); /* longer than a third of the lease */
     agent_continue(agent);
     await_logged(agent, "event=stalled", 2);
     sleep_ms(6500);

@@ -184,7 +184,7 @@ START_TEST(a_socket_is_emptied)
     ck_assert_int_eq(recv(connection.near, &byte, 1, MSG_DONTWAIT), 0);
     closer_close(closer);
     is_over();
-    if (_i != RESET) { /* the peer reads the end of the stream, and no reset */
+    if (_i != RESET) { /* the peer must read the end of the stream, and not a reset */
         close(connection.near);
         ck_assert_int_eq(recv(connection.far, &byte, 1, MSG_DONTWAIT), 0);
     }
@@ -219,7 +219,8 @@ static void start_stuck(unsigned descriptors)
     }
 }
 
-/* One user has more stuck closes than the closer may have children for that user. */
+/* One user has more stuck closes than the closer may have children for that user. The closes of
+ * other users must not wait for them. */
 START_TEST(who_makes_it_wait_keeps_his_own)
 {
     start_stuck(0);
@@ -329,8 +330,8 @@ START_TEST(a_listener_stays_open)
     (void)!closer_push(closer);
     /* The closer keeps these sockets itself, because the children of this user are busy. */
     give_stuck(STUCK / 2, STUCK - 1, HIS);
-    give_stuck(STUCK - 1, STUCK, OTHERS + 1); /* one socket goes to the child that serves another
-                                               * user; this child has inherited the listener */
+    /* a child for another user, which has inherited the listener, gets one socket */
+    give_stuck(STUCK - 1, STUCK, OTHERS + 1);
     struct connection connection = connect_one();
     send_pipe(&connection);
     give(&connection, OTHERS);
@@ -344,8 +345,8 @@ START_TEST(a_listener_stays_open)
 }
 END_TEST
 
-/* The agent gives the closer more sockets than the link can hold, and does not wait for the
- * closer. */
+/* The closer is stopped, and the agent gives it more sockets than the link between the two can
+ * hold. The agent must not wait for the closer. */
 START_TEST(it_does_not_read)
 {
     enum { GIVEN = 600 };
@@ -379,8 +380,8 @@ static void forget_close_range(void)
     ck_assert_int_eq(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0), 0);
 }
 
-/* The closer has none of the agent's descriptors, in particular not the agent's end of their link.
- * With a copy of that end the closer would never notice that the agent is gone. */
+/* The closer has none of the agent's descriptors, in particular not the agent's end of the link
+ * between the two. With a copy of that end the closer would never notice that the agent is gone. */
 START_TEST(it_has_nothing_of_the_agents)
 {
     int ends[2];

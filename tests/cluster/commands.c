@@ -20,8 +20,8 @@ enum { ARGUMENTS = 24, OUTPUT = 8192 };
 static struct agent_process agent;
 static struct actor other;
 static char output[OUTPUT];
-static bool weak; /* the command may not signal processes of other users, and its errors go into its
-                   * output */
+/* the command may not signal processes of other users, and its stderr goes into the output file */
+static bool weak;
 static bool mute; /* the command is started without standard output and standard error */
 
 static void start(void)
@@ -39,7 +39,8 @@ static void stop(void)
     agent_destroy(&agent);
 }
 
-/* Starts `holdfast` with these words, which | separates. Its output goes to a file. */
+/* Starts `holdfast` with the arguments in `words`, which are separated by |. Its output goes to a
+ * file. */
 static pid_t begin(const char *words)
 {
     char path[128];
@@ -144,7 +145,7 @@ START_TEST(a_lock_within_a_lock)
     ck_assert_int_eq(run("lock|job|sh|-c|$HOLDFAST_BIN_DIR/holdfast lock other sh -c 'exit 3'"), 3);
     ck_assert_int_eq(
         run("lock|job|sh|-c|$HOLDFAST_BIN_DIR/holdfast lock --nested job sh -c 'exit 4'"), 4);
-    /* The innermost command knows the holds of all those around it. */
+    /* The innermost command knows the holds of all commands around it. */
     ck_assert_int_eq(run("lock|job|sh|-c|$HOLDFAST_BIN_DIR/holdfast lock other "
                          "$HOLDFAST_BIN_DIR/holdfast lock job true"),
                      64);
@@ -168,7 +169,8 @@ END_TEST
 
 START_TEST(exit_codes_of_a_held_lock)
 {
-    /* This host gets the grants of both locks first. A try waits at most a second for a grant. */
+    /* First this host gets the grants of both locks, because a try waits at most a second for a
+     * grant. */
     ck_assert_int_eq(actor_open(&other, 1, "other", 10), 0);
     ck_assert_int_eq(actor_acquire(&other, 1, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
     ck_assert_int_eq(actor_release(&other, 1), 0);
@@ -256,9 +258,9 @@ START_TEST(break_ends_the_child)
 }
 END_TEST
 
-/* Runs `holdfast` until the process of another user in CMD has written "left" and its pid, breaks
- * the lock, and checks that `holdfast` says that it cannot end that process. Then ends the process,
- * for whose end `holdfast` waits. */
+/* Starts `holdfast` with a CMD that runs a process of another user, and waits until this process
+ * has written "left" and its pid. Breaks the lock, and checks that `holdfast` reports that the
+ * process goes on. Then kills the process, because `holdfast` waits for its end. */
 static void leaves_alone(const char *words)
 {
     struct actor_request request = {.kind = ACTOR_BREAK, .name = "job"};
@@ -282,7 +284,7 @@ START_TEST(a_child_of_another_user_is_told_of)
     weak = true;
     leaves_alone("lock|--lock-delay|50ms|job|--|setpriv|--reuid=65534|--clear-groups"
                  "|sh|-c|echo left $$; exec sleep 60");
-    /* The command ends the process of its own user, but not the process of the other user. */
+    /* `holdfast lock` ends the process of its own user, but not the process of the other user. */
     leaves_alone("lock|--lock-delay|50ms|job|--|sh|-c|setpriv --reuid=65534 --clear-groups"
                  " sh -c 'echo left $$; exec sleep 60' & wait");
     ck_assert_int_eq(run("lock|--lease|1500ms|--lock-delay|50ms|job|--|sleep|600"), 76);
@@ -291,14 +293,14 @@ START_TEST(a_child_of_another_user_is_told_of)
 }
 END_TEST
 
-/* Consul 9788: the child went on for minutes after the loss. Here a timer ends CMD, without an
- * agent. */
+/* Consul's issue 9788: the child went on for minutes after the hold was lost. Here a timer of
+ * `holdfast lock` ends CMD, although no agent runs. */
 START_TEST(trap_child_keeps_running_after_loss)
 {
     pid_t pid = begin("lock|job|--|sleep|600");
     await_held("job");
     agent_kill(&agent);
-    ck_assert_int_eq(end(pid), 76); /* cell_traps checks how soon */
+    ck_assert_int_eq(end(pid), 76); /* cell_traps.c checks how soon CMD ends */
 }
 END_TEST
 
@@ -322,7 +324,7 @@ START_TEST(signals_are_passed_on)
 }
 END_TEST
 
-/* CMD dies with the command, and then its lock stays closed for the lock-delay. */
+/* `holdfast lock` is killed. CMD ends with it, and the lock stays closed for the lock-delay. */
 START_TEST(command_killed)
 {
     pid_t pid = begin("lock|--lock-delay|300ms|job|--|sleep|600");
@@ -391,8 +393,8 @@ START_TEST(top_shows_a_circle)
 }
 END_TEST
 
-/* Two `holdfast lock` commands run within the CMD of two others, and each waits for the lock of the
- * other's outer one. */
+/* Two `holdfast lock` commands each run a second `holdfast lock` within their CMD. Each of the
+ * inner commands waits for the lock that the other outer command holds. */
 START_TEST(top_shows_a_circle_of_nested_commands)
 {
     static const char circle[] = "\"circle\":true}";
@@ -409,7 +411,8 @@ START_TEST(top_shows_a_circle_of_nested_commands)
     pid_t two = begin(words);
     await_held("d1");
     await_held("d2");
-    close(open(path, O_WRONLY | O_CREAT, 0600)); /* only now does each want the other's lock */
+    /* from now on each inner command wants the other outer command's lock */
+    close(open(path, O_WRONLY | O_CREAT, 0600));
     int64_t end_ns = boottime_now() + GUARD_MS * MS;
     do {
         REQUIRE(boottime_now() < end_ns, "no circle in %s", output);
@@ -438,8 +441,8 @@ static double greatest_rate(void)
     return most;
 }
 
-/* Has `times` holds while `top` makes readings that are about two seconds apart. Returns the
- * greatest rate that it prints, and how long `top` and the agent waited for a processor. */
+/* Releases and takes the lock `times` times while `top` reads about every two seconds. Returns the
+ * greatest rate that `top` prints, and how long `top` and the agent waited for a processor. */
 static double rate_of(int times, int64_t *unserved_ns)
 {
     double holds;
@@ -451,7 +454,7 @@ static double rate_of(int times, int64_t *unserved_ns)
         ck_assert_int_eq(actor_release(&other, 0), 0);
         ck_assert_int_eq(actor_acquire(&other, 0, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
     }
-    /* On a busy machine a reading may come before the first of these holds, or between them. */
+    /* On a busy machine `top` may read before the first of these holds, or between two of them. */
     int64_t end_ns = boottime_now() + GUARD_MS * MS;
     do {
         REQUIRE(boottime_now() < end_ns, "no reading counts a hold: %s", output);
@@ -465,7 +468,8 @@ static double rate_of(int times, int64_t *unserved_ns)
     return holds;
 }
 
-/* The rate comes from the tokens. So it counts also the holds that no reading has seen. */
+/* `top` computes the rate from the tokens. So it also counts the holds that begin and end between
+ * two readings. */
 START_TEST(top_counts_holds)
 {
     enum { TIMES = 500, TRIES_MAX = 5 };
@@ -474,7 +478,8 @@ START_TEST(top_counts_holds)
 
     ck_assert_int_eq(actor_acquire(&other, 0, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
     holds = rate_of(TIMES, &unserved_ns);
-    /* On a busy machine a reading may be late. Then it is less than 1.8 s before the next one. */
+    /* On a busy machine a reading may be late, and the next reading may follow less than 1.8 s
+     * later. Then the printed rate is too high. */
     for (int tries = 1; holds > TIMES / 1.8 && unserved_ns > 200 * MS && tries < TRIES_MAX;
          tries++) {
         holds = rate_of(TIMES, &unserved_ns);

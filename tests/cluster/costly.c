@@ -31,10 +31,12 @@
 
 enum {
     NOBODY = 65534,
-    COPIES = 1000, /* copies of a descriptor, since an epoll set takes each descriptor only once */
-    ENTRIES_TRIED = 50000, /* by weigh() */
+    /* how many copies of a descriptor an epoll set gets, because it takes each descriptor only
+     * once */
+    COPIES = 1000,
+    ENTRIES_TRIED = 50000, /* how many entries weigh() tries */
     ENTRIES_MAX = 200000,
-    CALL_MS = 20, /* what a call costs that walks over all entries */
+    CALL_MS = 20, /* the processor time of a call for which the kernel walks all entries */
     HONEST_MAX_MS = CALL_MS / 2,
     ENTRIES_FEW = 12000, /* a walk over so many entries takes less than 2 ms */
     CLOSES = 3,
@@ -42,7 +44,7 @@ enum {
     BESIDE_MS = 4000,
     PREPARED_AT_LEAST = 1,
     COST_MAX_MS = 50,
-    STALLS = 2, /* stalls of the agent for each prepared connection */
+    STALLS = 2, /* how often each prepared connection may stall the agent */
     SAMPLES = 100000,
 };
 
@@ -51,7 +53,7 @@ static struct agent_process agent;
 /* what the test shares with its attackers */
 static struct shared {
     atomic_uint prepared; /* connections whose entries are added */
-    unsigned entries;     /* how many entries each of them gets */
+    unsigned entries;     /* how many entries the attacker adds for each connection */
 } * shared;
 
 /* ---- the attacker ---- */
@@ -81,8 +83,8 @@ static void watch_often(int fd, uint32_t events, unsigned entries)
     atomic_fetch_add(&shared->prepared, 1);
 }
 
-/* Finds how many entries make a call cost CALL_MS. On a slower machine they are fewer, so that the
- * agent's share of a processor can be judged alike. */
+/* Finds how many entries make a call cost CALL_MS. On a slower machine fewer entries are enough, so
+ * that the same limit for the agent's share of a processor fits every machine. */
 static void weigh(void)
 {
     int ends[2];
@@ -116,8 +118,8 @@ static void ask_dearly(void)
     }
 }
 
-/* Attacks with one connection after another. Each lives for lives_ms, and for longer on a slow
- * machine, whose entries take longer to add. */
+/* Attacks with one connection after another. Each lives for lives_ms, or longer if the machine is
+ * so slow that it has not added all entries by then. */
 static void again(void (*attacker)(void), unsigned lives_ms)
 {
     for (;;) {
@@ -138,7 +140,7 @@ static void again(void (*attacker)(void), unsigned lives_ms)
     }
 }
 
-/* In 2.5 seconds the agent has set the previous connection aside (io/socket.h). */
+/* Each connection lives 2.5 s: by then the agent has set it aside (io/socket.h). */
 static void ask_dearly_again(void)
 {
     again(ask_dearly, 2500);
@@ -158,7 +160,7 @@ static void leave_dearly_again(void)
     again(leave_dearly, 1500);
 }
 
-/* Sends RING, which has no answer. So it is the receiving that is costly for the agent. */
+/* Sends RING, which has no answer. So only the receiving of RING is costly for the agent. */
 static void ring_dearly(void)
 {
     int fd = enter();
@@ -252,8 +254,8 @@ static int compare(const void *a, const void *b)
 }
 
 /* Opens and takes new locks for lasts_ms, and for longer on a busy machine, until they are so many
- * that the stalls do not count. Checks that nearly all of them cost the agent at most
- * HONEST_MAX_MS. */
+ * that the few locks that a stall delays do not count. Checks that nearly all of them cost the
+ * agent at most HONEST_MAX_MS. */
 static void expect_served(const char *what, int64_t lasts_ms)
 {
     static int64_t costs_ns[SAMPLES];

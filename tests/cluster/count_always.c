@@ -1,8 +1,8 @@
 /*
- * Linked only into the agent of the build that counts executed lines (HF_COVERAGE). The tests kill
- * agents, and a killed process would lose its counts. So a thread of the agent writes the counts to
- * disk twice a second. Counts between a write and the reset after it are lost, but the exact
- * numbers do not matter.
+ * This file is linked only into the agent of the build that counts executed lines (HF_COVERAGE).
+ * The tests kill agents, and a killed process would lose its counts. So a thread of the agent
+ * writes the counts to disk twice a second. Counts between a write and the reset after it are lost,
+ * but the exact numbers do not matter.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -17,7 +17,7 @@ static pthread_mutex_t writing = PTHREAD_MUTEX_INITIALIZER;
 static void *count(void *arg)
 {
     const struct timespec pause = {.tv_nsec = 500000000};
-    while (nanosleep(&pause, NULL) == 0) { /* as long as the process lives */
+    while (nanosleep(&pause, NULL) == 0) { /* the loop runs as long as the process lives */
         pthread_mutex_lock(&writing);
         __gcov_dump();
         __gcov_reset();
@@ -26,8 +26,8 @@ static void *count(void *arg)
     return arg;
 }
 
-/* Runs when the process exits, which also writes the counts. The thread must not write them at the
- * same time, so this function keeps the mutex. */
+/* Runs when the process exits. The exit also writes the counts, and the thread must not write them
+ * at the same time. So this function keeps the mutex. */
 static void end(void)
 {
     pthread_mutex_lock(&writing);

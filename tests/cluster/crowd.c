@@ -1,4 +1,4 @@
-/* See crowd.h: the workers, their record, and its check. */
+/* See crowd.h: the workers, their record, and the check of the record. */
 #include "crowd.h"
 
 #include "holdfast/holdfast.h"
@@ -109,8 +109,8 @@ static bool is_refusal(const struct worker *worker, int error)
            (error == HF_EFULL || error == HF_ENOMEM || error == HF_EPROTO);
 }
 
-/* Records a hold. A host's own clock measures its deadline and its lock-delay, so they are
- * converted to true time. */
+/* Records a hold. The clock of the worker's host measures the hold's deadline and its lock-delay,
+ * so both are converted to true time. */
 static void record_acquired(const struct worker *worker, unsigned lock, enum hf_mode mode,
                             const struct hf_hold *hold)
 {

@@ -2,9 +2,10 @@
  * Workers on every host of a cell: processes that take a few locks again and again, wait for them
  * with or without a limit, read, write, and record what they do (history.h). The test makes faults
  * at the same time. At the end all faults are healed, each worker takes every lock once more, and
- * the record is checked. By true time no two holds that exclude each other overlapped, tokens rose,
- * each lock-delay was over before the next hold, and no worker still waits. True time is the
- * machine's one clock, and a hold lasts until the deadline that its worker knew.
+ * the record is checked. It must show that by true time no two holds that exclude each other
+ * overlapped, that tokens rose, that each lock-delay was over before the next hold, and that no
+ * worker still waits. True time is the machine's one clock, and a hold lasts until the deadline
+ * that its worker knew.
  */
 #ifndef TESTS_CLUSTER_CROWD_H
 #define TESTS_CLUSTER_CROWD_H
@@ -20,8 +21,8 @@ struct crowd_plan {
     unsigned locks;
     unsigned shared_percent; /* the percentage of holds that are shared */
     unsigned lock_delay_ms;
-    unsigned hold_ms; /* the limit of most holds */
-    unsigned long_ms; /* the limit of a few holds, so that faults meet holders */
+    unsigned hold_ms; /* most holds last at most this long */
+    unsigned long_ms; /* a few holds last up to this long, so that faults meet holders */
     uint64_t seed;
     struct faults *faults;    /* the file with each host's faults, for its workers; NULL: no
                                * faults */
@@ -43,8 +44,9 @@ struct crowd_worker {
     pid_t pid;
     unsigned host;
     uint64_t holds_seen; /* the worker's holds at the last call of crowd_tell_waiting() */
-    int64_t seen_ns;     /* the time since which the worker has had holds_seen holds */
-    bool told;           /* the long wait has been printed */
+    /* when crowd_tell_waiting() first saw that the worker had holds_seen holds */
+    int64_t seen_ns;
+    bool told; /* crowd_tell_waiting() has printed the worker's present wait */
 };
 
 struct crowd {

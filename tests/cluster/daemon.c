@@ -129,7 +129,8 @@ START_TEST(check_config)
     write_file(path, "[agent]\nname = a\ncell = c\nfoo = 1\n");
     ck_assert_int_eq(run(arguments, said, sizeof(said)), 78);
     ck_assert_ptr_nonnull(strstr(said, "c.ini:4: [agent] foo: found an unknown key"));
-    /* two voters cannot begin a cell: an error without a store, a warning with one */
+    /* two voters cannot begin a cell: --check-config fails if the agent has no store, and only
+     * warns if it has one */
     snprintf(text, sizeof(text),
              "[agent]\nname = a\ncell = c\nstate_dir = %s/s\n[cell]\nlisten = tcp://127.0.0.1:1\n"
              "[voters]\na = tcp://127.0.0.1:1\nb = tcp://127.0.0.1:2\n",
@@ -259,7 +260,7 @@ START_TEST(a_second_agent_is_refused)
     ck_assert_int_eq(run(same_socket, said, sizeof(said)), 70);
     ck_assert_ptr_nonnull(strstr(said, "in use by another agent"));
     ck_assert_ptr_nonnull(strstr(said, agent.socket));
-    hf_disconnect(connect_to(&agent)); /* the first agent noticed nothing */
+    hf_disconnect(connect_to(&agent)); /* the first agent still accepts connections */
     ck_assert_int_eq(agent_stop(&agent), 0);
     agent_destroy(&agent);
 }
@@ -308,7 +309,7 @@ START_TEST(nothing_is_open_to_others)
     agent_region_path(&agent, "default", path, sizeof(path));
     ck_assert_int_eq(lstat(path, &status), 0);
     ck_assert_uint_eq(status.st_mode & 0777, 0600);
-    for (unsigned i = 0; i < 2; i++) { /* the region's folder, then the agent's */
+    for (unsigned i = 0; i < 2; i++) { /* first the region's folder, then the agent's folder */
         *strrchr(path, '/') = '\0';
         ck_assert_int_eq(lstat(path, &status), 0);
         ck_assert_uint_eq(status.st_mode & 07777, 0700);
@@ -535,7 +536,8 @@ START_TEST(a_removed_socket_is_made_again)
     }
     ck_assert_uint_le(agent_descriptors(&agent), descriptors);
     ck_assert_int_eq(actor_release(&actor, 0), 0);
-    /* An agent with the same socket and another state folder still finds the lock taken. */
+    /* An agent with the same socket and another state folder still finds that the first agent holds
+     * the lock file. */
     snprintf(lock, sizeof(lock), "%s/other.ini", agent.folder);
     snprintf(said, sizeof(said), "[agent]\nname = b\ncell = c\nstate_dir = %s/other\nsocket = %s\n",
              agent.folder, agent.socket);
@@ -671,7 +673,7 @@ START_TEST(no_room_for_a_new_client_is_told)
 }
 END_TEST
 
-/* The agent judges a disk that is nearly full before it has to write there. On a file system that
+/* The agent reports a disk that is nearly full before it has to write to it. On a file system that
  * is really full, a new process learns that the disk is the cause. */
 START_TEST(a_full_disk_is_named_to_the_user)
 {
@@ -697,7 +699,7 @@ START_TEST(a_full_disk_is_named_to_the_user)
     ck_assert_int_eq(run_command("status", said, sizeof(said)), 70);
     REQUIRE(strstr(said, ": the agent's disk is full: make room where its state_dir is\n"), "%s",
             said);
-    agent_kill(&agent); /* its next write to the full disk would end it */
+    agent_kill(&agent); /* the agent would end by itself at its next write to the full disk */
     agent_destroy(&agent);
 }
 END_TEST
@@ -738,7 +740,8 @@ static void await_word(int inbox, const char *words)
     }
 }
 
-/* The agent tells the service manager that it serves, lives and ends. */
+/* The agent notifies the service manager when it begins to serve, again and again while it lives,
+ * and when it ends. */
 START_TEST(the_service_manager_is_told)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -760,7 +763,7 @@ START_TEST(the_service_manager_is_told)
 END_TEST
 
 /* systemd sends SIGCONT after SIGTERM, and `timeout` sends it as well. SIGCONT alone is no sign of
- * a stall: the agent logs one only if it lost time. */
+ * a stall: the agent logs a stall only if it lost time. */
 START_TEST(sigcont_alone_is_no_stall)
 {
     enum {
@@ -770,14 +773,14 @@ START_TEST(sigcont_alone_is_no_stall)
     agent_start(&agent);
     for (unsigned i = 0; i < 5; i++) {
         agent_continue(&agent);
-        hf_disconnect(connect_to(&agent)); /* the agent's next turn sees the signal */
+        hf_disconnect(connect_to(&agent)); /* the next turn of the agent's loop sees the signal */
     }
     ck_assert_uint_eq(agent_logged(&agent, "event=stalled"), 0);
     agent_pause(&agent);
     sleep_ms(STOP_MS);
     agent_continue(&agent);
     await_log("event=stalled", 1);
-    agent_continue(&agent); /* the turn of SIGTERM sees this signal, too */
+    agent_continue(&agent); /* the turn of the loop that handles SIGTERM sees this SIGCONT, too */
     ck_assert_int_eq(kill(agent.pid, SIGTERM), 0);
     int status = wait_for(agent.pid);
     agent.pid = 0;
@@ -795,7 +798,8 @@ START_TEST(calls_are_in_the_log_if_wanted)
     char command[300];
     snprintf(text, sizeof(text),
              "[agent]\nname = a\ncell = calls\nstate_dir = %%D/state\nsocket = %%D/agent.sock\n%s"
-             "[cell]\nsession_ttl = 60s\n", /* so that no turn counts as slow */
+             /* a long session_ttl, so that the agent logs no turn of its loop as slow */
+             "[cell]\nsession_ttl = 60s\n",
              levels[_i]);
     agent_create(&agent, text);
     agent_start(&agent);

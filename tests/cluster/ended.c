@@ -57,7 +57,7 @@ static void stop(void)
     }
 }
 
-/* Takes the lock on host-b. */
+/* Opens and takes the lock on host-b. */
 static void take(const struct hf_lock_options *options)
 {
     ck_assert_int_eq(hf_open(client, "job", options, &lock), 0);
@@ -302,8 +302,8 @@ static void read_line(void)
     fclose(file);
 }
 
-/* Returns what the command wrote after the lines about its wait for the lock. It writes such a line
- * if it has to wait for long, as on a busy machine. */
+/* Returns what the command wrote after the lines about its wait for the lock. The command writes
+ * such a line if it has to wait for long, as on a busy machine. */
 static const char *after_waiting(void)
 {
     static const char *const waits[] = {"holdfast lock: job: waiting: ", "{\"event\":\"waiting\","};
@@ -315,8 +315,8 @@ static const char *after_waiting(void)
     return at;
 }
 
-/* Waits until the process ends, and checks that it has written the expected line, which ends with
- * the agent that was asked. */
+/* Waits until the process ends, and checks that it has written the expected line. The line ends
+ * with the agent that the process asked. */
 static void expect_lost(pid_t pid, const char *expected)
 {
     char whole[512];
@@ -356,7 +356,7 @@ START_TEST(a_command_whose_lock_is_broken_in_json)
 END_TEST
 
 /* Runs `holdfast lock` with that lease, and stops it while CMD runs. Returns 0 if the lease ended
- * before. */
+ * before the stop. */
 static pid_t stop_holder(int lease_ms)
 {
     char text[128];

@@ -1,5 +1,5 @@
 /*
- * Two processes never hold an exclusive lock at once, whatever happens to them.
+ * Two processes never hold an exclusive lock at the same time, whatever happens to them.
  *
  * Workers take thousands of locks of several namespaces in every way: tries, waits with and without
  * a limit, waits canceled by another thread, shared holds, handles closed and opened again, and
@@ -8,7 +8,7 @@
  *
  * There are two checks. One is the history of all attempts and holds (history.h). The other is a
  * plain counter for each lock in shared memory, which a writer increments without any atomic
- * operation. A lost increment means that two writers held the lock at once.
+ * operation. A lost increment means that two writers held the lock at the same time.
  */
 #include "actor.h"
 #include "history.h"
@@ -52,7 +52,9 @@ struct shared {
     _Atomic uint64_t timed_out;
     /* the number of forked children that got an error from each of their parents' objects */
     _Atomic uint64_t children;
-    bool tries_children; /* whether workers fork such children; set before the workers start */
+    /* whether workers fork children that try their parents' objects; set before the workers
+     * start */
+    bool tries_children;
     volatile uint64_t counters[NAMES];
 };
 
@@ -64,7 +66,8 @@ struct worker {
     hf_client *client;
     hf_lock *locks[HANDLES];
     uint32_t names[HANDLES];
-    _Atomic uint32_t waiting; /* handle + 1 of a wait that the canceller may cancel */
+    /* the handle whose wait the canceling thread may cancel, plus 1; 0: none */
+    _Atomic uint32_t waiting;
     uint64_t random;
 };
 
@@ -123,7 +126,7 @@ static void write_alone(struct worker *worker, uint32_t handle)
 {
     volatile uint64_t *counter = &shared->counters[worker->names[handle]];
     if (hf_remaining_ns(worker->locks[handle]) < 100 * MS) {
-        return; /* a stall could delay this write until the lease is over */
+        return; /* too little of the lease is left: a stall could delay the write beyond its end */
     }
     atomic_fetch_add(&shared->begun, 1);
     uint64_t value = *counter;
