@@ -98,7 +98,7 @@ static void nest(int fd, size_t depth)
     (void)!send(fd, bytes, depth, MSG_NOSIGNAL);
 }
 
-/* Returns whether the connection is still open. It does not read answers. */
+/* Returns whether the connection is still open, without reading answers. */
 static bool is_open(int fd)
 {
     struct pollfd pollfd = {.fd = fd, .events = POLLRDHUP};
@@ -196,7 +196,7 @@ struct most {
 
 static hf_client *honest;
 
-/* Takes a new lock, which the agent has to grant. */
+/* Opens and takes a lock with a new name, so the agent has to grant it. */
 static void serve_one(struct most *most)
 {
     static unsigned locks;

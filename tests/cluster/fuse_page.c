@@ -42,7 +42,7 @@ static void reply_init(int device, uint64_t unique, const struct fuse_init_in *w
 {
     struct fuse_init_out out = {.major = FUSE_KERNEL_VERSION,
                                 .minor = FUSE_KERNEL_MINOR_VERSION,
-                                /* makes waiting processes killable */
+                                /* with this flag a process that waits for READ can be killed */
                                 .flags = FUSE_ASYNC_READ,
                                 .max_readahead = wish->max_readahead,
                                 .max_write = 4096};

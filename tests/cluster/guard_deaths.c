@@ -1,6 +1,7 @@
 /*
- * The test kills `holdfast lock` and its guard processes at random times, alone or together. At no
- * time may two groups work.
+ * The test kills `holdfast lock` (the holder) and its guard processes at random times, alone or
+ * together. CMD and its children are a process group. At no time may the groups of two holders
+ * work.
  *
  * CMD is a shell with children that ignore signals. A file lock (flock) that the whole group
  * inherits says whether any process of the group is alive. The next holder's CMD takes that lock
@@ -8,12 +9,12 @@
  * kills, so its CMD starts as early as possible.
  *
  * There are two guards. So no process of the group may be left when one guard dies, with or without
- * `holdfast`, nor when `holdfast` dies while one guard is stopped. If the test kills all three
- * before any of them can act, CMD dies, but its children do not (guard_process.h). That may happen
- * in the rounds that kill all three. Then the test kills the group and counts that case.
+ * `holdfast`, nor when `holdfast` dies while one guard is stopped. If the test kills `holdfast` and
+ * both guards before any of them can act, CMD dies, but its children do not (guard_process.h). That
+ * may happen in the rounds that kill all three. Then the test kills the group and counts that case.
  *
- * HOLDFAST_TEST_ROUNDS sets the number of rounds; with it, all processes have an ordinary priority,
- * as a user's have. HOLDFAST_TEST_SEED is the seed of the random times.
+ * HOLDFAST_TEST_ROUNDS sets the number of rounds. If it is set, all processes have the ordinary
+ * priority of a user's processes. HOLDFAST_TEST_SEED is the seed of the random times.
  */
 #include "../emulation.h"
 #include "../suite_main.h"
@@ -78,8 +79,8 @@ static unsigned count[VICTIM_COUNT];
 static void start(void)
 {
     prctl(PR_SET_CHILD_SUBREAPER, 1);
-    /* Also for `holdfast`, its guards and CMD, which inherit the priority: the time in which a
-     * guard acts must not depend on other work of the machine. */
+    /* `holdfast`, its guards and CMD inherit this priority, because the time in which a guard acts
+     * must not depend on other work of the machine. */
     if (getenv("HOLDFAST_TEST_ROUNDS") == NULL) {
         be_served_first();
     }
@@ -239,8 +240,8 @@ static void play_round(enum victim victim, pid_t holder, pid_t group, pid_t wait
     int64_t killed_ns = boottime_now();
     wait_for(holder);
     count[victim]++;
-    /* A holder that lost its guard has ended its group before it released the lock and ended. In
-     * the other cases the group ends within half the lock-delay. */
+    /* A holder of which only a guard was killed has ended its group before it released the lock and
+     * ended. In the other cases the group ends within half the lock-delay. */
     if (is_left(group, waiter, victim == GUARD ? killed_ns : killed_ns + LOCK_DELAY_MS / 2 * MS)) {
         kill(-group, SIGKILL);
         REQUIRE(victim == ALL, "the group is left: killed %s", victim_names[victim]);

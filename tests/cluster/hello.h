@@ -27,7 +27,7 @@ bool hello_say(int fd, const struct hfi_frame *frame, int flags);
  * Returns false if no frame came. */
 bool hello_receive(int fd, struct hfi_frame *frame, int *with);
 
-/* Sends HELLO with that identity. */
+/* Sends HELLO with the identity *as. */
 bool hello_greet(int fd, const struct hello_as *as);
 
 /* Sends HELLO with the identity *as and waits for WELCOME. *as becomes the identity in WELCOME. */

@@ -34,8 +34,9 @@ struct record {
 
 struct history {
     uint64_t capacity;
-    _Atomic uint64_t next; /* the next free record; above the capacity it counts the dropped
-                            * events */
+    /* the index of the next free record; its excess over the capacity is the number of dropped
+     * events */
+    _Atomic uint64_t next;
     struct record records[];
 };
 
@@ -144,7 +145,7 @@ struct hold {
     int64_t attempt_ns; /* the time of ATTEMPT */
     int64_t begin_ns;   /* the time at which ACQUIRED was logged */
     int64_t end_ns;     /* the hold certainly lasted until this time */
-    /* no other process may hold before this: end_ns, or later if the holder vanished */
+    /* no other process may hold before this time: end_ns, or later if the holder vanished */
     int64_t closed_ns;
     bool ordered; /* the process certainly held at begin_ns */
     uint8_t host;
@@ -165,7 +166,8 @@ struct relation {
                           * hold */
     int64_t deadline_ns; /* 0: not known */
     int64_t delay_ns;
-    int64_t logged_ns; /* when the holder logged that it had finished; INT64_MAX: it did not */
+    /* the time of RELEASED, when the holder had finished; INT64_MAX: it logged no RELEASED */
+    int64_t logged_ns;
     bool firm;
     struct hold hold;
 };
@@ -211,8 +213,8 @@ static void emit_hold(struct check *check, struct relation *relation, int64_t en
     relation->stage = STAGE_NONE;
 }
 
-/* Ends a released hold. No LOST followed the release, so the release found the lock held. (A
- * release that LOST follows may still be what ended the hold: see history.h.) */
+/* Ends a released hold. No LOST followed the release, so the release found the lock held. (Even if
+ * LOST follows, the release may have ended the hold: see history.h.) */
 static void settle_release(struct check *check, struct relation *relation)
 {
     if (relation->stage == STAGE_RELEASED) {
@@ -467,7 +469,7 @@ static void report_token(struct check *check, const struct hold *first, const st
           second->host, second->token, second->begin_ns);
 }
 
-/* The earlier holds of one lock, in the order of their beginnings. */
+/* The extremes among the holds of one lock that sweep_hold() has seen so far. */
 struct sweep {
     const struct hold *last_exclusive; /* the exclusive hold that ends last */
     const struct hold *last_shared;    /* the shared hold that ends last */
@@ -528,9 +530,10 @@ static void check_order(struct check *check)
 }
 
 /*
- * Reports each shared hold with a lower token than a hold whose acquire had returned before this
- * hold's acquire was called. check_order() has already checked exclusive holds more strictly. The
- * holds must be in the order of their beginnings.
+ * Reports each shared hold with a lower token than an earlier shared hold: one whose acquire had
+ * returned before the acquire of the reported hold was called. check_order() has already checked
+ * the pairs with an exclusive hold more strictly. The holds must be in the order of their
+ * beginnings.
  */
 static void check_calls(struct check *check)
 {
@@ -541,8 +544,8 @@ static void check_calls(struct check *check)
         size_t top = i > first ? hold[-1].top : NO_HOLD;
         bool higher = top == NO_HOLD || hold->token > check->holds[top].token;
         hold->top = hold->ordered && higher ? i : top;
-        size_t low = first; /* the index of the first hold that began after the call of this
-                             * acquire */
+        /* the index of the first hold that began after the acquire of `hold` was called */
+        size_t low = first;
         for (size_t high = i; low < high;) {
             size_t middle = low + (high - low) / 2;
             bool before = check->holds[middle].begin_ns < hold->attempt_ns;

@@ -11,16 +11,16 @@
  *
  *   ATTEMPT    before hf_acquire
  *   ACQUIRED   after hf_acquire returned 0; with token, mode, and the hold's deadline if known
- *   HELD       after hf_remaining_ns said more than 0; with the deadline if known. Optional
+ *   HELD       after hf_remaining_ns returned more than 0; with the deadline if known. Optional
  *   RELEASED   just before hf_release
- *   LOST       after a call or an event said so, hf_release's HF_ELOST too
+ *   LOST       after a call or an event reported the loss, also after HF_ELOST of hf_release
  *   GAVE_UP    after hf_acquire returned an error
  *   KILL_SENT  by the killer just before kill(); pid is the victim's
  *   KILLED     by the process that waited for the victim, just after waitpid(); pid is the victim's
  *
  * So this much is certain of each hold:
  *
- *   - Its release found it held: it lasted at least from ACQUIRED to RELEASED.
+ *   - The hold still counted at its release: it lasted at least from ACQUIRED to RELEASED.
  *   - It ended with LOST: it lasted at least to the last HELD.
  *   - Its holder was killed: it lasted at least to KILL_SENT, but not beyond the last deadline that
  *     its holder knew. It may have ended any time until KILLED.
@@ -63,9 +63,10 @@ struct history_event {
     uint64_t token;
     int64_t deadline_ns; /* of ACQUIRED and HELD: the deadline that the holder knows; 0: unknown */
     bool firm;           /* of ACQUIRED: while its holder lives, only the deadline ends the hold */
-    int64_t delay_ns;    /* of an exclusive ACQUIRED: its lock-delay; 0: none, or the test does
-                          * not check it */
-    uint8_t host;        /* printed with each finding */
+    /* of an exclusive ACQUIRED: the lock-delay of the hold; 0: none, or the test does not check
+     * it */
+    int64_t delay_ns;
+    uint8_t host; /* printed with each finding */
 };
 
 /* The findings of the check. Each violation is a defect of the tested code. */
@@ -74,14 +75,14 @@ struct history_report {
     size_t token_faults; /* tokens that break the rules of holdfast.h, or that two exclusive
                           * holds have */
     size_t delay_faults; /* holds that began within the lock-delay of a holder that vanished */
-    size_t unserved;     /* attempts without an end, whose process lives */
+    size_t unserved;     /* attempts without a result, of processes that were not killed */
     size_t malformed;    /* events in an impossible order: a defect of the test */
     size_t dropped;      /* events for which the log had no room; the check then proves nothing */
     size_t holds;        /* how many holds the log has */
     size_t exclusive_holds;
     size_t apart;            /* shared holds whose token no exclusive hold had; this is not a
                               * fault */
-    int64_t longest_wait_ns; /* from ATTEMPT to ACQUIRED */
+    int64_t longest_wait_ns; /* the longest time from an ATTEMPT to its ACQUIRED */
     char first[256];         /* the first finding, as text; "": none */
 };
 
@@ -89,8 +90,8 @@ struct history;
 
 /*
  * Makes an empty log with that capacity: in a new file at path, or in anonymous memory if path is
- * NULL. Children of fork share it in both cases. The caller destroys it; the file stays. Returns
- * NULL, with errno, on failure.
+ * NULL. Children of fork share it in both cases. The caller destroys the log; the file stays.
+ * Returns NULL, with errno, on failure.
  */
 struct history *history_create(const char *path, size_t capacity);
 

@@ -1,8 +1,8 @@
 /*
- * Clients break the rules of a real agent, in one way at a time. Each harms only itself: after
- * every attack an honest client takes and releases a lock, and the agent has no more descriptors
- * than before. The attacks with descriptors are repeated with an agent whose kernel seems to have
- * no option to refuse descriptors.
+ * Clients break the rules of a real agent, in one way at a time. Each of these clients harms only
+ * itself: after every attack an honest client takes and releases a lock, and the agent has no more
+ * descriptors than before. The attacks with descriptors are repeated with an agent whose kernel
+ * seems to have no option to refuse descriptors.
  */
 #include <check.h>
 #include <dirent.h>
@@ -387,7 +387,7 @@ static hf_lock *hold_by(const struct hf_options *options, hf_client **client)
     return lock;
 }
 
-/* Takes a lock with another client. Its hold must outlive the attack. */
+/* Takes a lock with another client, whose hold must outlive the attack. */
 static hf_lock *hold(hf_client **client)
 {
     struct hf_options options = {.size = sizeof(options), .socket = agent.socket};
@@ -402,7 +402,7 @@ static void still_holds(hf_client *client, hf_lock *lock)
     hf_disconnect(client);
 }
 
-/* The agent waits for none of these closes to finish. */
+/* The agent closes descriptors whose close lingers, and does not wait until a close is done. */
 START_TEST(descriptors_whose_close_waits)
 {
     static const int errors[WAYS] = {[UNREAD] = HF_EPROTO, [REFUSED] = HF_EFULL};
@@ -438,8 +438,8 @@ START_TEST(descriptors_whose_close_waits)
 }
 END_TEST
 
-/* More closes block than the closer can have under way. Other clients are served, the agent ends at
- * once and its successor serves at once, and no hold is lost. */
+/* More closes block than the closer can carry out at the same time. Other clients are served, the
+ * agent ends at once and its successor serves at once, and no hold is lost. */
 START_TEST(too_many_descriptors_whose_close_waits)
 {
     hf_client *client;
@@ -521,7 +521,8 @@ START_TEST(the_process_that_closes_is_killed)
     char name[32] = "";
     int other = open("/dev/null", O_RDONLY | O_CLOEXEC);
     pid_t closer = 0;
-    /* until the closer has run and has taken its name, first as a thread, then as a process */
+    /* waits until the closer has started and has taken its name, first as a thread, then as a
+     * process */
     for (int64_t end_ns = boottime_now() + GUARD_MS * MS; strcmp(name, "holdfastd-close") != 0;) {
         ck_assert_msg(boottime_now() < end_ns, "closer %d, name %s", (int)closer, name);
         sleep_ms(10);
@@ -571,15 +572,16 @@ static void await_idle(void)
     }
 }
 
-/* Allows the agent `more` descriptors beyond those that it has. -1 restores its former limit. */
+/* Allows the agent `more` descriptors beyond those that it has open. If `more` is -1, restores the
+ * agent's former limit. */
 static void allow_descriptors(int more)
 {
     char path[64];
     struct rlimit limit;
     await_idle();
     ck_assert_int_eq(prlimit(agent.pid, RLIMIT_NOFILE, NULL, &limit), 0);
-    limit.rlim_cur = more < 0 ? limit.rlim_max : 0; /* the loop raises the limit past `more`
-                                                     * numbers that no descriptor has */
+    /* the loop raises the limit until it allows `more` numbers that are still free */
+    limit.rlim_cur = more < 0 ? limit.rlim_max : 0;
     for (int left = more; left >= 0 && limit.rlim_cur < limit.rlim_max; limit.rlim_cur++) {
         snprintf(path, sizeof(path), "/proc/%d/fd/%u", (int)agent.pid, (unsigned)limit.rlim_cur);
         if (faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW) != 0 && left-- == 0) {
@@ -708,7 +710,7 @@ START_TEST(too_many_silent_connections)
     }
     sleep_ms(300);
     unsigned ended = hung_up(fds, 3 * SILENT);
-    /* After five seconds the agent closes the other connections, too. */
+    /* Five seconds after the start the agent closes the other silent connections, too. */
     ck_assert(ended == TOO_MANY || boottime_now() - begin_ns >= 4500 * MS);
     for (unsigned i = 0; i < 3 * SILENT; i++) {
         close(fds[i]);

@@ -33,7 +33,7 @@ enum {
 static struct agent_process agents[HOSTS];
 /* ports of the agents, and after them the ports of their HTTP servers */
 static unsigned ports[2 * HOSTS];
-static const char *shown = "figures"; /* [http] show of all agents */
+static const char *shown = "figures"; /* the value of `show` in [http] for all agents */
 
 static void stop(unsigned hosts)
 {
@@ -63,8 +63,8 @@ static int dial(unsigned host)
     return connect_to(host, socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
 }
 
-/* Sends these bytes and returns the whole answer, in a static buffer. Returns "" if the agent does
- * not run. */
+/* Sends the request to that host's HTTP server. Returns the whole answer, in a static buffer.
+ * Returns "" if the agent does not run. */
 static const char *exchange(unsigned host, const char *request, size_t size)
 {
     static char output[OUTPUT];
@@ -212,7 +212,8 @@ static const char *await_page(unsigned host, const char *text)
     }
 }
 
-/* The page of any host shows what the others hold and await. It shows names only if it may. */
+/* The page on each host shows the holds and waits of other hosts. It shows the names of locks and
+ * holders only if `show` in [http] allows that. */
 START_TEST(the_page_shows_the_cell)
 {
     static const char *const words[] = {"figures", "locks", "holders"};
@@ -451,7 +452,8 @@ START_TEST(silent_connections_cost_little_and_stop_nobody)
         close(silent[i]);
     }
     await_health(0, "HTTP/1.1 200 ", "well");
-    /* The server closes its end of a connection a moment after the client's. */
+    /* The server closes its end of a connection a moment after the client has closed the other
+     * end. */
     for (int64_t end_ns = boottime_now() + GUARD_MS * MS;
          agent_descriptors(&agents[0]) > before + 1 && boottime_now() < end_ns;) {
         sleep_ms(10);
@@ -483,8 +485,8 @@ START_TEST(lines_that_are_left_out_are_counted)
         close(fd);
     }
     ck_assert(metric(0, missing) == OFFENCES - TOLD);
-    /* All clients ask before one of them reads its answer. One after another could be so slow on a
-     * busy machine that the limit allows a line for each. */
+    /* All clients send HELLO before one of them reads its answer. If they took turns, a busy
+     * machine could be so slow that the limit allows a line for each client. */
     for (unsigned i = 0; i < CONNECTS; i++) {
         fds[i] = hello_dial(agents[0].socket);
         ck_assert(fds[i] >= 0 && hello_greet(fds[i], &(struct hello_as){.client = 0}));
@@ -514,8 +516,8 @@ static int64_t loop_spent_ns(void)
     return spent_ns;
 }
 
-/* A client watches its end of the connection by many epoll entries. The kernel walks them in each
- * thread that sends to the client. That thread must not be the agent's loop. */
+/* A client watches its end of the connection by many epoll entries. The kernel walks them in the
+ * thread that sends to the client. So that thread must not be the agent's loop. */
 START_TEST(who_watches_its_end_often_costs_the_loop_nothing)
 {
     static const char request[] = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";

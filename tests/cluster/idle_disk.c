@@ -5,9 +5,9 @@
  * The test counts the bytes that the kernel charges to the agent (write_bytes in /proc/PID/io,
  * which includes pages of mapped files), and looks for changes in the state folder. On a busy
  * machine a cell may rightly write now and then, because a host stood still or a coordinator was
- * suspected. So the test passes when one window has no write: a write with each renewal would be in
- * every window. With HOLDFAST_TEST_MINUTES=N it counts and prints all writes of N minutes, while a
- * thousand locks are held.
+ * suspected. So the test repeats windows of WINDOW_MS and passes when one of them has no write. A
+ * write with each renewal would be in every window. With HOLDFAST_TEST_MINUTES=N the test counts
+ * and prints all writes of N minutes, while a thousand locks are held.
  */
 #include "../suite_main.h"
 #include "agent_process.h"
@@ -213,8 +213,8 @@ static void clean_pages(void)
     close(fd);
 }
 
-/* Looks again every LOOK_MS, so that a person can compare the time of each write with the agents'
- * logs. */
+/* Looks for writes every LOOK_MS, so that a person can compare the time of each write with the
+ * agents' logs. */
 static void count_long(unsigned how_long)
 {
     static struct written looks[2];

@@ -29,8 +29,8 @@
 enum { TTL_MS = 2000, DELAY_MS = 300, NOBODY = 65534, PAGE = 4096, PER_SPACE = 4, GIB = 1 << 30 };
 
 /* More than REGION_SLACK (64 MiB), the most memory that an agent tolerates after the end of a
- * region. Not much more, because the test allocates it while no agent runs, and the next agent must
- * start before the lease is over. */
+ * region. It is not much more, because the test allocates this memory while no agent runs, and the
+ * next agent must start before the lease is over. */
 enum { TOO_MUCH = 128 << 20 };
 
 static struct fuse_page page;
@@ -55,8 +55,8 @@ static pid_t start_culprit(void (*act)(int), int fd)
     return pid;
 }
 
-/* Writes a page after the region's end, and then memory that never comes. The first page changes
- * the region's size. The second write keeps the region's lock. */
+/* Writes two pages after the region's end: a good page, which changes the region's size, and then a
+ * page that never comes. The call waits for the second page, and so keeps the region's lock. */
 static void write_behind(int fd)
 {
     static char good[PAGE];
@@ -212,7 +212,8 @@ static bool is_ours(const char *pid)
            readlink(path, its, sizeof(its) - 1) > 0 && strcmp(own, its) == 0;
 }
 
-/* Returns how many removers of this test's agents wait for a lock. */
+/* Returns how many removers (processes holdfastd-rm) of this test's agents wait in the kernel for a
+ * lock. */
 static unsigned count_waiting(void)
 {
     unsigned count = 0;
@@ -408,8 +409,9 @@ static void first_start_fails(void)
     ck_assert_int_lt(boottime_now() - began_ns, GUARD_MS * MS);
 }
 
-/* An agent that has no folder in /dev/shm waits for a while and logs that, and then ends with the
- * reason. Many such starts leave only one waiting process. */
+/* While a process keeps the lock of /dev/shm, an agent that has no folder there waits for a while
+ * and logs that. Then it ends and logs the reason. Many such starts leave only one waiting
+ * process. */
 START_TEST(somebody_lists_shared_memory_at_the_first_start)
 {
     actor_end(&holder);
@@ -452,7 +454,8 @@ static void start(void)
 {
     char config[600];
     char path[128];
-    be_served_first(); /* the agent must be back, and renew its session, within TTL_MS */
+    /* a restarted agent must renew its session within TTL_MS, so it needs the processor first */
+    be_served_first();
     REQUIRE(fuse_page_create(&page), "fuse");
     REQUIRE(unshare(CLONE_NEWNS) == 0 && mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
                 mount("tmpfs", "/dev/shm", "tmpfs", 0, "mode=1777,size=4G") == 0,

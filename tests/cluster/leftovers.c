@@ -27,10 +27,10 @@ enum {
     TTL_MS = 500,
     GRACE_MS = 500,
     LATER_MS = 4000,      /* a grace period that leaves time for other steps */
-    LATEST_MS = 8000,     /* the same, with a start among them */
+    LATEST_MS = 8000,     /* a grace period that leaves time for other steps and a start */
     DELAY_MS = 3000,      /* three times the lock-delay that an agent assumes for such a folder */
-    SPACE_OFFSET = 56,    /* of the time namespace in the lease page */
-    DEADLINE_OFFSET = 32, /* in the lease page */
+    SPACE_OFFSET = 56,    /* the offset of the time namespace in the lease page */
+    DEADLINE_OFFSET = 32, /* the offset of the deadline in the lease page */
     NOBODY = 65534,
     SMALL = 1000, /* `locks` in [limits]: the region is then smaller than a MiB */
     EXIT_UNAVAILABLE = 69,
@@ -86,8 +86,8 @@ static int64_t deadline_left(void)
     return deadline_ns;
 }
 
-/* Starts an agent, kills it, and removes its store. Returns the time from which on the folder may
- * be removed. */
+/* Starts an agent, kills it, and removes its store. Returns the time at which an agent may first
+ * remove the folder that is left over. */
 static int64_t leave_folder(unsigned locks, int grace_ms)
 {
     char state[128];
@@ -119,13 +119,14 @@ static void await_gone(const char *path)
     }
 }
 
-/* Writes the path of a folder with the name that store `number` would give it. */
+/* Writes the path of the folder in /dev/shm that an agent with store `number` would have. */
 static void name_one(unsigned number, char path[256])
 {
     snprintf(path, 256, "/dev/shm/holdfast.%s.host-a.%032x", cell, number);
 }
 
-/* Makes such a folder with a region and without a lease page. The folder's age is an hour. */
+/* Makes the folder of store `number`, with a region and without a lease page. The folder's age is
+ * an hour. */
 static void make_one(unsigned number, char path[256])
 {
     char part[300];
@@ -196,9 +197,8 @@ START_TEST(the_folder_of_another_time_namespace_stays)
 }
 END_TEST
 
-/* The other agent's folder has regions of the same names. The other agent is stopped, and its lease
- * ended long ago, so only its flock(2) on the folder protects the folder. A folder without such a
- * lock is removed meanwhile. */
+/* Another agent of the same name is stopped, and its lease ended long ago. So only its flock(2) on
+ * its folder protects the folder. A folder without such a lock is removed. */
 START_TEST(the_folder_of_an_agent_that_lives_stays)
 {
     struct agent_process stopped = {.pid = 0};
@@ -213,11 +213,13 @@ START_TEST(the_folder_of_an_agent_that_lives_stays)
     ck_assert_int_eq(stat(left, &before), 0);
     make_one(1, other);
     create(&agent, SMALL, GRACE_MS);
-    agent_start(&agent); /* it searches at its start until no folder is left that it may remove */
+    /* at its start the agent searches until no folder is left that it may remove */
+    agent_start(&agent);
     await_gone(other);
-    await_logged(&agent, "event=leftover_removed"); /* the agent logs it after the removal */
+    await_logged(&agent, "event=leftover_removed"); /* the agent logs a removal when it is done */
     ck_assert_int_eq(stat(left, &after), 0);
-    ck_assert_uint_eq(after.st_nlink, before.st_nlink); /* the folders of the regions are there */
+    /* the folders of the regions are still there */
+    ck_assert_uint_eq(after.st_nlink, before.st_nlink);
     ck_assert_uint_eq(agent_logged(&agent, "event=leftover_removed"), 1);
     ck_assert_uint_eq(agent_logged(&agent, left), 0);
     agent_continue(&stopped);
@@ -297,7 +299,7 @@ START_TEST(only_what_is_surely_left_over_goes)
     REQUIRE(utimensat(AT_FDCWD, paths[FULL],
                       (const struct timespec[2]){{.tv_sec = 1}, {.tv_sec = 1}}, 0) == 0,
             "utimensat");
-    /* no store has this name */
+    /* no store gives a folder this name */
     snprintf(part, sizeof(part), "%s0", paths[NAMED]);
     REQUIRE(rename(paths[NAMED], part) == 0, "rename");
     snprintf(paths[NAMED], sizeof(paths[NAMED]), "%.255s", part);
@@ -344,7 +346,7 @@ START_TEST(a_start_needs_its_room)
     ck_assert(agent_logged(&agent, left) >= 1);
     ck_assert(is_there(left));
     sleep_ms((due_ns - boottime_now()) / MS + 1);
-    agent_start(&agent); /* its first start after that time succeeds */
+    agent_start(&agent); /* the first start after due_ns succeeds */
     await_gone(left);
     await_logged(&agent, "event=leftover_removed");
     ck_assert_uint_eq(agent_logged(&agent, "event=leftover_removed"), 1);

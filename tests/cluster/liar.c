@@ -8,14 +8,14 @@
  *   - It sends ballots, epochs and generations so high that no number can follow.
  *   - It sends renewals for other agents, rubbish, unfinished frames, and floods of large packets.
  *
- * At the same time processes on all three hosts take locks and record that: no two exclusive holds
- * overlap, and tokens rise. No agent ends, exceeds its bound of memory, or logs without end. When
- * the lies stop, every host is served.
+ * At the same time processes on all three hosts take locks and record what they do. The record must
+ * show that no two exclusive holds overlap and that tokens rise. No agent ends, exceeds its bound of
+ * memory, or logs without end. When the lies stop, every host is served.
  *
- * Another test alters a bit of passed packets. The result may be a voter's lie, against which Paxos
- * does not protect. So in this test the agents only have to stay alive and answer their clients. In
- * a third test an agent without a vote sends voters a give-back for another host's lock, to be
- * passed on.
+ * Another test flips a few bits in copies of real packets. The result may be a voter's lie, against
+ * which Paxos does not protect. So in this test the agents only have to stay alive and answer their
+ * clients. In a third test an agent without a vote sends a give-back for another host's lock to
+ * voters, which are to pass it on.
  */
 #include <check.h>
 #include <errno.h>
@@ -59,7 +59,7 @@ struct packet {
     unsigned char bytes[WIRE_PACKET_MAX];
 };
 
-/* The way of packets from one agent to another. */
+/* The path of the packets from one agent to another. */
 struct way {
     unsigned from, to;
     int listener;
@@ -74,7 +74,8 @@ struct way {
 };
 
 static struct agent_process agents[HOSTS];
-static unsigned ports[HOSTS + WAYS]; /* ports of the agents, and after them the ports of the ways */
+/* ports of the agents, and after them the ports at which the ways listen */
+static unsigned ports[HOSTS + WAYS];
 static struct way ways[WAYS];
 static struct history *history;
 static uint64_t rules_digest; /* a hash of the cell's configuration, which the liar knows */
@@ -589,7 +590,7 @@ static bool any_logged(const char *text)
     return logged;
 }
 
-/* Waits until some lies were sent, because a busy machine needs more time for that. */
+/* Waits until enough lies were sent, which takes longer on a busy machine. */
 static void await_lies(void)
 {
     int64_t end_ns = boottime_now() + GUARD_MS * MS;
@@ -612,7 +613,7 @@ START_TEST(lies_harm_nobody)
     atomic_store(&shared->lies, LIES_ALL);
     sleep_ms(lie_for_ms());
     await_lies();
-    await_turns(3); /* the liar still lies at this time */
+    await_turns(3); /* the liar goes on lying in this time */
     look_at_agents(before_kb);
     atomic_store(&shared->lies, LIES_NONE);
     await_turns(5);

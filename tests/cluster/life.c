@@ -3,9 +3,9 @@
  * restarts of the agent. A process that got the pid of a dead client does not deceive the agent.
  *
  * An attacker splits one POSIX lock into many pieces, which the kernel walks whenever a process
- * looks at the file's locks or closes the file. It does so on each file that it shares with the
- * agent: the files that the agent gave it, and its own pidfd. The test measures the processor time
- * of the agent's loop, which does not depend on how busy the machine is.
+ * looks at the file's locks or closes the file. The attacker does so on each file that it shares
+ * with the agent: the files that the agent gave it, and its own pidfd. The test measures the
+ * processor time of the agent's loop, which does not depend on how busy the machine is.
  */
 #include <check.h>
 #include <errno.h>
@@ -32,7 +32,7 @@
 
 enum {
     PIECES = 100000,  /* pieces of a lock; one walk over them takes ten ms or more */
-    CONNECTIONS = 15, /* on each of them the attacker gets files of its own */
+    CONNECTIONS = 15, /* the attacker gets other files on each connection */
     RESUMES = 400,
     FILES_MAX = 64,
     CONNECTS = 500,
@@ -45,8 +45,8 @@ enum {
 
 static struct agent_process agent;
 
-/* If `older` is set, this process acts as a client of the previous release, and its HELLO has that
- * release's protocol version (see send()). */
+/* While `older` is set, the processes of this test act as clients of the previous release: their
+ * HELLO has that release's protocol version (see send()). */
 static struct {
     _Atomic bool older;
 } * shared;
@@ -317,8 +317,8 @@ START_TEST(clients_that_hang_up_and_live)
     int64_t before_ns = loop_ns();
     tell(attacker.fd);
     await(attacker.fd);
-    sleep_ms(6500); /* long enough for the agent's check that it makes every quarter of
-                     * session_ttl */
+    /* in this time the agent checks its clients several times, every quarter of session_ttl */
+    sleep_ms(6500);
     is_served();
     int64_t took_ns = loop_ns() - before_ns;
     printf("clients that hang up: %lld us of the agent's loop\n", (long long)took_ns / 1000);
@@ -540,8 +540,8 @@ END_TEST
 
 /* ---- the previous release ---- */
 
-/* Replaces the library's send(). If this process acts as a client of the previous release, it
- * writes that release's version into HELLO, as the third item. */
+/* Replaces the library's send(). While `older` is set, it writes the previous release's version
+ * into HELLO, as the third item. */
 ssize_t send(int fd, const void *bytes, size_t size, int flags)
 {
     unsigned char copy[HFI_FRAME_MAX];
@@ -569,8 +569,8 @@ START_TEST(clients_of_the_release_before)
     ck_assert_int_eq(actor_acquire(&holder, 0, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
     agent_kill(&agent);
     (void)forge(holder.pid, OLDER);
-    atomic_store(&shared->older, true); /* from here on, processes that have connected before act
-                                         * as the previous release */
+    /* from here on, processes that connect again do so as clients of the previous release */
+    atomic_store(&shared->older, true);
     agent_start(&agent);
     ck_assert_int_eq(actor_open(&holder, 1, "another", DELAY_MS), HF_EVERSION);
     ck_assert(agent_logged(&agent, "found version 4 of the socket's protocol, expected 5"));
