@@ -9,8 +9,8 @@
  *   - It sends renewals for other agents, rubbish, unfinished frames, and floods of large packets.
  *
  * At the same time processes on all three hosts take locks and record what they do. The record must
- * show that no two exclusive holds overlap and that tokens rise. No agent ends, exceeds its bound of
- * memory, or logs without end. When the lies stop, every host is served.
+ * show that no two exclusive holds overlap and that tokens rise. No agent ends, exceeds its bound
+ * of memory, or logs without end. When the lies stop, every host is served.
  *
  * Another test flips a few bits in copies of real packets. The result may be a voter's lie, against
  * which Paxos does not protect. So in this test the agents only have to stay alive and answer their
