@@ -1,6 +1,6 @@
 /*
  * Holdfast's side of a comparison: one client with one handle on one lock, through the public
- * header. One thread of one process uses a subject. A child of fork opens its own.
+ * header. One thread of one process uses a subject. A child of fork opens a subject of its own.
  */
 #ifndef BENCH_SUBJECT_H
 #define BENCH_SUBJECT_H

@@ -31,7 +31,8 @@ static bool is_turn(uint32_t turn, uint32_t ticket)
 
 uint32_t ticket_queue_enter(struct ticket_queue *queue)
 {
-    /* relaxed: it only orders the tickets; the exchange on the cell publishes the protected data */
+    /* relaxed: the counter only numbers the tickets; the exchange on the cell publishes the
+     * protected data */
     uint32_t ticket = atomic_fetch_add_explicit(&queue->next, 1, memory_order_relaxed);
     _Atomic uint32_t *cell = &queue->cells[ticket % TICKET_CELLS].turn;
     for (int look = 0; look < looks_before_sleep; look++) {

@@ -1,6 +1,7 @@
 /*
  * A process that uses locks as the test requests. It is connected to an agent, and the test drives
- * it over a socket pair: one request, one reply. It can be stopped and killed like any other.
+ * it over a socket pair: one request, one reply. The actor can be stopped and killed like any other
+ * process.
  *
  * A request with `background` set runs in a thread of its own in the actor. Its reply comes when
  * the call is done, perhaps after replies to later requests, and has the request's tag. The test

@@ -410,7 +410,7 @@ static void agent_exec(const struct agent_process *agent)
         forget_options(agent->without);
     }
     /* The priority is that of the systemd unit, so that other work on a busy machine does not cost
-     * a lease. Without the right to set it, the agent runs with the test's priority. */
+     * the agent its lease. Without the right to set it, the agent runs with the test's priority. */
     (void)setpriority(PRIO_PROCESS, 0, -10);
     const char *program = agent->program ? agent->program : binary_path("holdfastd");
     if (agent->configured) {

@@ -39,7 +39,7 @@ struct agent_process {
     unsigned host;       /* the agent's host in the file `faults` */
     const char *manager; /* the path of a service manager's socket, whose watchdog is 0.6 s;
                           * NULL: none */
-    /* WITHOUT_ bits: the options that the kernel seems to lack, as the agent sees it */
+    /* the WITHOUT_ options that the test hides from the agent, as if the kernel lacked them */
     unsigned without;
     bool own_pids; /* the agent runs in a pid namespace in which the other processes have
                           * no pid */

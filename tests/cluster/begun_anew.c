@@ -1,10 +1,10 @@
 /*
- * A client spoils its namespace's region before it ends: it breaks the chain of seats, takes memory
- * away, rewrites the header, or truncates the object. The tests do this across a restart of the
- * agent, and while the agent runs.
+ * A client of namespace bad spoils the namespace's region and ends: it breaks the chain of seats,
+ * takes memory away, rewrites the header, or truncates the object. The tests do this across a
+ * restart of the agent, and while the agent runs.
  *
- * The other namespace is not affected: the session goes on, a holder holds, and a waiter waits and
- * is served in its turn. The agent repairs some faults from its own copies, and then the spoilt
+ * Namespace good is not affected: the session goes on, a holder holds, and a waiter waits and is
+ * served in its turn. The agent repairs some faults from its own copies, and then the spoilt
  * namespace goes on as well. After any other fault no process gets bad/a before the last deadline
  * of its holder and the lock-delay are over. Then the agent serves the namespace again by itself,
  * with higher tokens, and the agent's successor adopts the new region.
@@ -153,8 +153,8 @@ static void next_agent_goes_on(struct actor *actor)
     ck_assert_int_eq(actor_acquire(actor, 0, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
 }
 
-/* Checks that the region's fault cost the victim nothing: it still holds, and new clients are
- * served. */
+/* Checks that the region's fault cost the victim nothing: the victim still holds its lock, and new
+ * clients are served. */
 static void victim_goes_on(void)
 {
     struct actor late;

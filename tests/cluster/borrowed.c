@@ -38,9 +38,9 @@ enum { NOBODY = 65534, DAEMON = 1 };
     "[namespace.other]\nusers = daemon\n"
 
 static struct agent_process agent;
-static unsigned without; /* the socket options that the agent's kernel seems to lack
-                          * (agent_process.h) */
-static bool refuses;     /* the kernel refuses to pass descriptors to the agent */
+/* the socket options that the test hides from the agent (agent_process.h) */
+static unsigned without;
+static bool refuses; /* the kernel refuses to pass descriptors to the agent */
 
 static void start_with(const char *config)
 {
@@ -187,8 +187,8 @@ static void is_welcome(void)
     close(welcomed());
 }
 
-/* The agent must neither examine this descriptor nor receive it, because each of these two actions
- * could block the agent on the epoll set's mutex. */
+/* A client sends the descriptor of an epoll set whose mutex stays locked. The agent must neither
+ * examine the descriptor nor receive it, because both could block the agent on the mutex. */
 START_TEST(a_descriptor_that_lets_nobody_look_at_it)
 {
     if (!busy_open(NULL, 0)) {
@@ -440,8 +440,8 @@ static bool put_command_line(uint64_t start)
 }
 
 /* The agent records the command line that a client sends, or none if the client sends none. It
- * never reads the client's memory. Here such a read would block, because the command line lies in
- * the page that never comes. */
+ * never reads the client's memory. Here such a read would block, because the command line lies in a
+ * page whose fault is not handled (busy.h). */
 START_TEST(a_process_that_lets_nobody_read_its_command_line)
 {
     pid_t other = fork_tied();

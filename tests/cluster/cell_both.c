@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { OBSERVER = 3 }; /* the observer's host, after the three voters */
+enum { OBSERVER = 3 }; /* the observer's host; hosts 0 to 2 are the voters */
 
 static const struct crowd_plan plan = {.workers_per_host = 2,
                                        .locks = 8,

@@ -18,7 +18,7 @@ static struct cell cell;
 static struct actor holders[HOLDERS];
 static unsigned hosts[HOLDERS]; /* the hosts of the holders */
 static unsigned coordinator;
-/* runs the command; at first neither the coordinator nor the host of a holder */
+/* the host on which the command runs; at first neither the coordinator nor a holder's host */
 static unsigned asker;
 static char output[OUTPUT];
 
@@ -118,8 +118,8 @@ START_TEST(a_break_goes_around_a_cut_link)
 }
 END_TEST
 
-/* The link between the coordinator and one of the owners is cut, and the administrator asks on the
- * coordinator's host. */
+/* The link between the coordinator and one of the hosts that share the lock's grant is cut. The
+ * administrator runs the command on the coordinator's host. */
 START_TEST(a_break_at_the_coordinator_goes_around_a_cut_link)
 {
     asker = coordinator;

@@ -9,7 +9,7 @@
 #include <signal.h>
 #include <string.h>
 
-enum { OBSERVER = 3 }; /* the observer's host, after the three voters */
+enum { OBSERVER = 3 }; /* the observer's host; hosts 0 to 2 are the voters */
 
 static const struct crowd_plan plan = {.workers_per_host = 2,
                                        .locks = 8,
@@ -105,9 +105,9 @@ START_TEST(a_whole_host_stands_still)
 }
 END_TEST
 
-/* An observer's host is cut off and its agent is killed. The session ends, so processes of other
- * hosts get its locks. When the agent is back, the processes of its host wait and hold as
- * before. */
+/* An observer's host is cut off and its agent is killed. The host's session ends, so processes of
+ * other hosts get its locks. When the agent is back, the processes of the observer's host wait and
+ * hold as before. */
 START_TEST(an_observers_host_dies)
 {
     network_isolate(&cell.network, OBSERVER);

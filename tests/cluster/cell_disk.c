@@ -40,7 +40,7 @@ static void stop(void)
     cell_stop(&cell);
 }
 
-/* Runs a shell command in the victim's folder `state`. It must succeed. */
+/* Runs a shell command in the victim's folder `state`. The command must succeed. */
 static void in_state(const char *words)
 {
     char command[512];
@@ -123,8 +123,8 @@ START_TEST(the_disk_is_full)
     agent_start(agent);
     crowd_await_all(&crowd, 10);
     ck_assert(!agent_logged(agent, "event=voter_refused"));
-    /* Without host 0 the cell needs the victim's vote. Progress shows that it votes again and has
-     * forgotten nothing. */
+    /* Without host 0 the cell needs the victim's vote. Progress shows that the victim votes again
+     * and has forgotten nothing. */
     agent_kill(&cell.agents[0]);
     crowd_await_progress(&crowd, 1, 10);
     agent_start(&cell.agents[0]);

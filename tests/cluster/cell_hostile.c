@@ -30,7 +30,7 @@ static struct actor waiter; /* waits for bad/held */
 static struct actor holder; /* holds good/b and bad/held */
 static struct actor user_there;
 static struct hf_hold held;
-static struct hfi_region region; /* the region of "bad" on the first host */
+static struct hfi_region region; /* the region of the namespace "bad" on the first host */
 static uint32_t lock_slot;       /* the slot of bad/lock */
 static uint32_t held_slot;       /* the slot of bad/held; another host has the grant of that lock */
 

@@ -223,7 +223,8 @@ START_TEST(a_change_while_a_majority_is_cut_off)
 {
     enum { EARLY_MAX = 5 };
     int early = 0;
-    for (int later = 0; later < 2;) { /* the cut comes before the change, or during it */
+    /* first the links are cut before the change, and then during a change */
+    for (int later = 0; later < 2;) {
         FILE *command = NULL;
         unsigned before = record_number(A, "voters_changed");
         if (later) {

@@ -126,8 +126,8 @@ START_TEST(trap_lease_counted_from_the_answer)
 }
 END_TEST
 
-/* Renewals arrive at the voters, but their answers do not reach the host. A lock must not stay with
- * a host that receives nothing. */
+/* The host's renewals arrive at the voters, but the voters' answers do not reach the host. A lock
+ * must not stay with a host that receives nothing. */
 START_TEST(trap_one_way_link_keeps_session_alive)
 {
     open_all("one-way", SHORT_MS);

@@ -242,7 +242,7 @@ START_TEST(a_voter_that_lost_its_store_is_shown_as_refused)
     ck_assert_int_eq(system(line), 0);
     agent_start(&agents[victim]);
     actor_ready(&actors[victim], agents[victim].socket);
-    /* A voter counts as up only when it votes. If it counted as up when it is connected, an
+    /* A voter counts as up only when it votes. If it counted as up as soon as it is connected, an
      * operator would let the next voter start over too early. */
     for (int i = 0; i < HOSTS; i++) {
         await(i, "member --json", "\"name\":\"host-c\"", "\"state\":\"refused\"");
@@ -278,8 +278,8 @@ START_TEST(who_stood_still_accuses_nobody)
     ck_assert(agent_logged(agent, "event=stalled"));
     ck_assert(!agent_logged(agent, "event=voter_silent"));
     ck_assert(!agent_logged(agent, "event=voter_unreachable"));
-    /* Now host 2 is really down, and the agent reports that once. After a stop the agent must not
-     * report host 2 again. */
+    /* Now host 2 is really down, and the agent reports that once. After the agent itself was
+     * stopped for a while, it must not report host 2 again. */
     agent_kill(&agents[2]);
     await_logged(agent, "event=voter_unreachable", 1);
     agent_pause(agent);

@@ -212,8 +212,8 @@ START_TEST(a_folder_that_others_may_write_to)
 }
 END_TEST
 
-/* An agent that is started without standard streams must not use a file that it opens as its
- * log. */
+/* An agent that is started without standard streams must not write its log into a file that it
+ * opens for another purpose. */
 START_TEST(no_standard_streams)
 {
     struct agent_process bare;
@@ -341,7 +341,8 @@ START_TEST(a_hold_outlives_the_agent)
     int64_t left_ns = boottime_now() + remaining_ns;
     int64_t renewed_ns = 0;
     agent_start(&agent);
-    /* The loop ends when the new agent has renewed the lease. It fails if the lease runs out. */
+    /* The loop ends when the new agent has renewed the lease. The test fails if the lease runs
+     * out. */
     while (renewed_ns < left_ns + 1000 * MS) {
         sleep_ms(10);
         renewed_ns = boottime_now();

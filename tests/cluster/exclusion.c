@@ -257,7 +257,7 @@ static bool is_enough(unsigned kills, unsigned restarts)
 }
 
 /* Kills and replaces workers, and kills and restarts the agent, until the time is over. On a busy
- * machine it goes on until is_enough(). The test's time-out limits that. */
+ * machine this goes on until is_enough() returns true, or until the test's time-out. */
 static void disturb(pid_t *workers, uint64_t seed, unsigned *kills, unsigned *restarts)
 {
     int64_t end_ns = boottime_now() + (test_is_deep() ? RUN_DEEP_MS : RUN_MS) * MS;

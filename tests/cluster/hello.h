@@ -33,7 +33,8 @@ bool hello_greet(int fd, const struct hello_as *as);
 /* Sends HELLO with the identity *as and waits for WELCOME. *as becomes the identity in WELCOME. */
 bool hello_welcome(int fd, struct hello_as *as);
 
-/* Connects and sends HELLO with that identity; NULL means a new client. Returns -1 on failure. */
+/* Connects, and does what hello_welcome() does. If `as` is NULL, connects as a new client. Returns
+ * -1 on failure. */
 int hello_enter(const char *socket, struct hello_as *as);
 
 #endif

@@ -570,7 +570,7 @@ static void check_given_twice(struct check *check)
     for (size_t i = 1; i < check->hold_count; i++) {
         const struct hold *first = &check->holds[i - 1];
         const struct hold *second = &check->holds[i];
-        /* check_order() has reported a pair of ordered holds */
+        /* if both holds are ordered, check_order() has already reported them */
         bool both_ordered = first->ordered && second->ordered;
         if (first->lock == second->lock && first->mode == HISTORY_EXCLUSIVE &&
             second->mode == HISTORY_EXCLUSIVE && first->token == second->token && !both_ordered) {

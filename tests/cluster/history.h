@@ -57,7 +57,7 @@ enum history_mode { HISTORY_EXCLUSIVE = 0, HISTORY_SHARED = 1 };
 struct history_event {
     int64_t time_ns; /* CLOCK_BOOTTIME; 0: history_add reads the clock */
     enum history_kind kind;
-    uint32_t pid;  /* the number of a process or a thread, which must be unique among the living */
+    uint32_t pid;  /* the number of a process or a thread; no other that lives has this number */
     uint32_t lock; /* the number that the test gave the lock */
     enum history_mode mode;
     uint64_t token;

@@ -53,7 +53,7 @@ static void remove_all(const char *path)
     (void)nftw(path, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
 }
 
-/* locks: 0 for the default. */
+/* locks: the value of `locks` in [limits]; 0: the default. */
 static void create(struct agent_process *one, unsigned locks, int grace_ms)
 {
     char config[400];

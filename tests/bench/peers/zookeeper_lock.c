@@ -102,7 +102,8 @@ static void await_event(struct zookeeper_session *client, uint64_t seen, int64_t
     pthread_mutex_unlock(&client->mutex);
 }
 
-/* Waits until the session is connected. Returns false if it has expired or the time is over. */
+/* Waits until the session is connected. Returns false if the session has expired or until_ns is
+ * past. */
 static bool await_connection(struct zookeeper_session *client, int64_t until_ns)
 {
     while (zoo_state(client->zookeeper) != ZOO_CONNECTED_STATE) {
@@ -307,7 +308,7 @@ static int queue_up(struct lock *lock, enum peer_mode mode, int64_t until_ns, bo
         }
         if (connection_failed(error)) {
             answer_lost = true;
-            do { /* ends when the time is over or the session has expired */
+            do { /* the loop ends when until_ns is past or the session has expired */
                 await_connection(client, until_ns);
                 error = find_own(lock, prefix);
             } while (connection_failed(error) && now_ns() < until_ns);
@@ -356,7 +357,7 @@ static int find_predecessor(struct lock *lock, enum peer_mode mode, char before[
 static int await_turn(struct lock *lock, enum peer_mode mode, int64_t until_ns)
 {
     struct zookeeper_session *client = lock->client;
-    for (;;) { /* ends when the time is over */
+    for (;;) { /* the loop ends when until_ns is past */
         char before[PATH_SIZE];
         uint64_t seen = events_so_far(client);
         int error = find_predecessor(lock, mode, before);
