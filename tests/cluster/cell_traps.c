@@ -23,8 +23,8 @@ static struct actor actors[HOSTS];
 
 static void start_with(unsigned ttl_ms)
 {
-    /* a host without faults must not lose its session, which ends after CELL_TTL_MS without a
-     * renewal */
+    /* a host without faults must renew its lease within CELL_TTL_MS, so it needs the processor
+     * first */
     be_served_first();
     cell_options.ttl_ms = ttl_ms;
     cell_start(&cell, HOSTS, 0);
