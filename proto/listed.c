@@ -10,8 +10,8 @@
  * The parties of a lock are its holders, then its waiters in the order of the queue. `behind` is
  * optional: an agent that knows none of its values leaves it out. A reader skips further elements
  * of a lock and of `behind`, which a later release may add. The number of locks is known only at
- * the end. So the head of the array of locks always has the form with a 16-bit count, and the builder
- * overwrites the page's head at the end.
+ * the end. So the head of the array of locks always has the form with a 16-bit count, and the
+ * builder overwrites the page's head at the end.
  *
  * The agent takes the values from regions and from /proc, where other processes can write any
  * bytes. So the builder corrects values that are out of range instead of refusing them. Times below
