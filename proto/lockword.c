@@ -433,8 +433,8 @@ static enum handing hand_to(const struct hfi_actor *actor, uint32_t slot, uint64
  * Clears the waiters bit, because the holder found nobody in the queue. The function swaps in a
  * word without the bit, with the actor's id and the next token, and then scans the queue once more
  * (rule 3). Another process may be releasing the same word, if both pass on a word that named a
- * waiter which had left. The new token prevents that the other process frees the word between the
- * two scans. Returns false if the word had changed before the swap.
+ * waiter which had left. Because of the new token, the other process cannot free the word between
+ * the two scans. Returns false if the word had changed before the swap.
  */
 static bool clear_waiters_bit(const struct hfi_actor *actor, uint32_t slot, uint64_t seen,
                               uint64_t *mine)

@@ -216,7 +216,7 @@ uint64_t hfi_index_token(const struct hfi_region *region, uint64_t hash)
                 uint64_t word = atomic_load_explicit(&region->words[entry - 1].word,
                                                      memory_order_acquire);
                 uint64_t top = atomic_load_explicit(&slot->token_top, memory_order_acquire);
-                /* This load stays behind the acquire loads above. If the hash is still the same,
+                /* This load comes after the acquire loads above. If the hash is still the same,
                  * the slot belonged to that lock during all these loads. */
                 if (atomic_load_explicit(&slot->name_hash, memory_order_acquire) == hash) {
                     return hfi_token(top, word);
