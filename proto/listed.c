@@ -8,10 +8,10 @@
  *   behind = [ending, elapsed_ns, pid, uid, agent, command, by_uid, by_agent]
  *
  * The parties of a lock are its holders, then its waiters in the order of the queue. `behind` is
- * optional: an agent that knows nothing to say there leaves it out, and a reader skips further
- * elements of a lock, and of `behind`. The number of
- * locks is known only at the end. So the head of their array always has the form with a 16-bit
- * count, and the builder overwrites the page's head at the end.
+ * optional: an agent that knows none of its values leaves it out. A reader skips further elements
+ * of a lock and of `behind`, which a later release may add. The number of locks is known only at
+ * the end. So the head of the array of locks always has the form with a 16-bit count, and the
+ * builder overwrites the page's head at the end.
  *
  * The agent takes the values from regions and from /proc, where other processes can write any
  * bytes. So the builder corrects values that are out of range instead of refusing them. Times below
@@ -27,7 +27,7 @@
 
 enum {
     PAGE_FIELDS = 4,
-    LOCK_ELEMENTS = 8, /* including the array of parties, without the optional elements */
+    LOCK_ELEMENTS = 8, /* counts the array of parties, but not the optional elements */
     LOCK_ELEMENTS_MAX = 16,
     PARTY_ELEMENTS = 8,
     BEHIND_ELEMENTS = 8,
@@ -249,7 +249,7 @@ struct hfi_text hfi_command_shown(struct hfi_text command, char *cleaned)
 
 struct hfi_text hfi_command_of(const char *words, size_t size, char *cleaned)
 {
-    /* 4 bytes more than the limit, so that the last character that fits is complete */
+    /* 4 bytes more than the limit, so that a character which crosses the limit is complete */
     char joined[HFI_FRAME_COMMAND_MAX + 4];
     size_t used = size < sizeof joined ? size : sizeof joined;
     struct hfi_text shown;
@@ -326,8 +326,8 @@ static void lock_cut(struct hfi_lock_frame *lock, const struct hfi_party_frame *
     uint32_t holder_count = 0;
     uint32_t waiter_count = 0;
 
-    /* counts the bytes of the head, which does not grow when parties are left out, and of the
-     * element after the parties */
+    /* counts the bytes of the lock's head, which does not grow when parties are left out, and of
+     * `behind` */
     write_lock(&counter, lock);
     write_behind(&counter, lock->behind);
     while (holder_count < lock->holder_count) {

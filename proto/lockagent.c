@@ -7,8 +7,8 @@
  */
 #include "lockword_private.h"
 
-/* Stores until when the lock is closed. The agent never reads this value, because it has its own
- * copy. */
+/* Stores the time until which the lock is closed. The agent never reads this value, because it has
+ * its own copy. */
 static void close_until(const struct hfi_actor *agent, uint32_t slot, int64_t until_ns)
 {
     /* seq_cst: this store comes before the closed bit is set */
@@ -22,8 +22,9 @@ bool hfi_evict(const struct hfi_actor *agent, uint32_t slot, uint32_t holder, ui
     if (closed_until_ns <= agent->kernel->now_ns(agent->kernel->arg)) {
         return release_as(agent, slot, holder, token) == HFI_RELEASED;
     }
-    /* The holder may have died after it cleared the waiters bit and before its second scan. One
-     * scan is enough here, because a waiter that joins later sets the bit itself. */
+    /* If the holder died after it had cleared the waiters bit and before its second scan, the bit
+     * is missing. So the agent scans. One scan is enough, because a waiter that joins later sets
+     * the bit itself. */
     uint64_t waiters = queue_first(agent->region, slot, false).found ? HFI_W_WAITERS : 0;
     for (unsigned tries = 0; may_retry(agent, &tries);) {
         uint64_t seen = atomic_load(word);
@@ -55,7 +56,8 @@ bool hfi_evict_reader(const struct hfi_actor *agent, uint32_t slot, uint32_t sea
     }
     if (closed_until_ns > agent->kernel->now_ns(agent->kernel->arg)) {
         close_until(agent, slot, closed_until_ns);
-        /* set before the cell is cleared, so that a draining writer sees the closed bit */
+        /* the closed bit is set before the cell is cleared, so that a draining writer sees the
+         * bit */
         atomic_fetch_or(word, HFI_W_CLOSED);
     }
     bool cleared = clear_cell(shared, reader);
@@ -84,7 +86,7 @@ static uint64_t settled_place(uint64_t value)
     return (value & ~(uint64_t)HFI_WAIT_JOINING) | HFI_WAIT_WAITING;
 }
 
-/* Marks the seat's wait cell LEFT if it has this place; 0: any place. */
+/* Marks the seat's wait cell LEFT if the cell has this place. With place 0, any place counts. */
 static void bury(const struct hfi_actor *agent, uint32_t seat, uint64_t place)
 {
     _Atomic uint64_t *wait = hfi_seat_wait(agent->region, seat);
@@ -108,8 +110,8 @@ void hfi_bury_waiter(const struct hfi_actor *agent, uint32_t seat)
 void hfi_unseat(const struct hfi_actor *agent, uint32_t slot, uint32_t seat, uint32_t holder,
                 uint64_t token)
 {
-    /* seq_cst, both: the cell is read before the word. So if the word names this hold, it was
-     * handed to this place, or the process has taken it without a place. */
+    /* seq_cst, both: the cell is read before the word. So if the word names this hold, the word was
+     * handed to this place, or the process has taken the word without a place. */
     uint64_t value = atomic_load(hfi_seat_wait(agent->region, seat));
     if (wait_counts(value) && hfi_word_names(atomic_load(word_of(agent, slot)), holder, token)) {
         bury(agent, seat, settled_place(value));
@@ -119,8 +121,8 @@ void hfi_unseat(const struct hfi_actor *agent, uint32_t slot, uint32_t seat, uin
 bool hfi_pass_on(const struct hfi_actor *agent, uint32_t slot, uint32_t holder, uint32_t seat)
 {
     _Atomic uint64_t *wait = hfi_seat_wait(agent->region, seat);
-    /* The cell is read before the word. So if the word names this waiter, it was handed over to the
-     * wait that the waiter has left, not to an earlier wait. */
+    /* The cell is read before the word. So if the word names this waiter, the word was handed over
+     * to the wait that the waiter has left, not to an earlier wait. */
     uint64_t value = atomic_load(wait);
     uint64_t word = atomic_load(word_of(agent, slot));
     if (!(value & (HFI_WAIT_LEFT | HFI_WAIT_PASSED)) || hfi_word_holder(word) != holder) {
@@ -166,12 +168,12 @@ void hfi_forget_waiters(const struct hfi_actor *agent, uint32_t slot)
         (seen & (HFI_W_RECALL | HFI_W_CLOSED)) || queue_first(agent->region, slot, false).found) {
         return;
     }
-    /* Between the two scans the recall bit keeps all processes from the word, as a hold would (rule
-     * 3). */
+    /* Between the two scans no process can take the lock, because the recall bit prevents that as a
+     * hold would (rule 3). */
     uint64_t shut = (seen & ~HFI_W_WAITERS) | HFI_W_RECALL;
     if (!atomic_compare_exchange_strong(word, &seen, shut)) {
-        /* another process has changed the word; that process rings, or the agent looks again after
-         * the next renewal */
+        /* another process has changed the word; that process rings the agent, or the agent looks
+         * again after the next renewal */
         return;
     }
     if (queue_first(agent->region, slot, false).found) {
@@ -191,13 +193,13 @@ bool hfi_retract(const struct hfi_actor *agent, uint32_t slot)
         if (!(seen & HFI_W_RECALL) || (seen & (HFI_W_HOLDER | HFI_W_CLOSED))) {
             return false;
         }
-        /* The recall bit is set. A reader whose cell is not seen here sees the bit, and clears its
-         * cell again (rule 6). */
+        /* The recall bit is set. If this scan misses a reader's cell, that reader sees the bit, and
+         * clears its cell again (rule 6). */
         if ((seen & HFI_W_CELLS) && hfi_has_readers(agent->region, slot, HFI_SEAT_NONE)) {
             return false;
         }
         /* A barger sets the bargers bit when it begins to wait, and never clears it. So the agent
-         * clears the bit, and wakes the bargers; one that still waits sets the bit again. */
+         * clears the bit, and wakes the bargers. A barger that still waits sets the bit again. */
         uint64_t gone = seen & ~(HFI_W_MODE | HFI_W_RECALL | HFI_W_BARGERS);
         if (atomic_compare_exchange_strong(word, &seen, gone)) {
             if (seen & HFI_W_BARGERS) {
@@ -311,7 +313,7 @@ bool hfi_set_mode(const struct hfi_actor *agent, uint32_t slot, enum hfi_grant m
 bool hfi_order_queue(const struct hfi_actor *agent, uint32_t slot, uint32_t last_ticket)
 {
     struct hfi_slot *shared = &agent->region->slots[slot];
-    /* seq_cst: after the loads of the cells, whose tickets were drawn before */
+    /* seq_cst: this load follows the loads of the cells, whose tickets were drawn earlier */
     uint32_t next = atomic_load(&shared->ticket_next);
     bool mended = false;
     if (!ticket_before(last_ticket, next)) {
@@ -367,13 +369,13 @@ void hfi_publish(const struct hfi_actor *agent, int64_t deadline_ns, uint32_t ep
                  uint64_t before)
 {
     struct hfi_header *header = agent->region->header;
-    /* seq_cst: after the changes of the words; pairs with the load of the lease after a take's swap
-     * (rule 2) */
+    /* seq_cst: this store follows the changes of the words. It pairs with the load of the lease
+     * that follows the swap by which a process takes a lock (rule 2). */
     atomic_store(&header->lease, hfi_lease(deadline_ns, epoch));
     atomic_fetch_add(&header->lease_wake, 1);
-    /* A sleeper that follows the protocol has read its clock before this addition, because the
-     * futex compares lease_wake, and has found the previous lease over. So if the previous lease is
-     * not over now, no such process sleeps, and no wake is needed. The agent avoids needless wakes,
+    /* A sleeper that follows the protocol has read its clock, and has found the previous lease
+     * over, before this addition: the futex compares lease_wake. So if the previous lease is not
+     * over now, no such process sleeps, and no wake is needed. The agent avoids needless wakes,
      * because a hostile process can make them costly. */
     if (hfi_lease_deadline_ns(before) >
         agent->kernel->now_ns(agent->kernel->arg) + lease_margin_ns) {
@@ -394,7 +396,7 @@ void hfi_prolong(struct hfi_header *header, const struct hfi_kernel *kernel, int
             return;
         }
         /* seq_cst: as in hfi_publish(). The session is the same, so no word had to be changed
-         * before. */
+         * before this store. */
     } while (!atomic_compare_exchange_weak(&header->lease, &before, lease));
     atomic_fetch_add(&header->lease_wake, 1);
     if (hfi_lease_deadline_ns(before) <= kernel->now_ns(kernel->arg) + lease_margin_ns &&
@@ -426,11 +428,11 @@ size_t hfi_queue(const struct hfi_region *region, uint32_t slot, uint32_t *seats
         for (uint32_t place = 0; place < HFI_BLOCK_SEATS; place++) {
             uint64_t value = atomic_load(&region->blocks[block - 1].wait[place]);
             if (!(value & HFI_WAIT_WAITING)) {
-                /* a later waiter may still overtake one that is joining */
+                /* this waiter is still joining, so a later waiter may overtake it */
                 continue;
             }
             uint32_t ticket = wait_ticket(value);
-            /* sorts by insertion, and keeps the `size` earliest */
+            /* inserts the seat in the order of the tickets, and keeps the `size` earliest seats */
             size_t at = count < size ? count : size;
             for (; at > 0; at--) {
                 uint32_t other = wait_ticket(atomic_load(hfi_seat_wait(region, seats[at - 1])));
@@ -453,8 +455,8 @@ size_t hfi_queue(const struct hfi_region *region, uint32_t slot, uint32_t *seats
 
 bool hfi_is_queued(const struct hfi_region *region, uint32_t seat)
 {
-    /* seq_cst: the agent has closed the lock before. A process clears its place after it has seen
-     * the lock open. */
+    /* seq_cst: the agent closed the lock before this load. A process clears its place after it has
+     * seen the lock open. */
     return wait_counts(atomic_load(hfi_seat_wait(region, seat)));
 }
 
@@ -466,8 +468,8 @@ bool hfi_is_polled(const struct hfi_region *region, uint32_t seat)
 
 bool hfi_polled_may_go_on(const struct hfi_region *region, uint32_t slot, uint32_t seat)
 {
-    /* seq_cst, both: after the agent cleared the dirty bit. The place was stored before the swap
-     * that names its waiter. */
+    /* seq_cst, both: these loads follow the agent's clearing of the dirty bit. The place was stored
+     * before the swap that names its waiter. */
     uint64_t value = atomic_load(hfi_seat_wait(region, seat));
     uint64_t word = atomic_load(&region->words[slot].word);
     uint32_t owner = seat_holder(region, seat);
@@ -481,7 +483,7 @@ bool hfi_polled_may_go_on(const struct hfi_region *region, uint32_t slot, uint32
            ((value & HFI_WAIT_TRYING) && atomic_load(&hfi_seat(region, seat)->refused) == place);
 }
 
-/* Adds a waiter in the seat, if there is one, to *awaited. */
+/* If a waiter uses the seat, adds it to *awaited. */
 static void note_awaited(const struct hfi_region *region, uint32_t seat,
                          struct hfi_awaited *awaited)
 {
@@ -516,7 +518,8 @@ static bool seat_upgrades(const struct hfi_region *region, uint32_t seat)
 {
     const struct hfi_seat *shared = hfi_seat(region, seat);
     uint64_t cell = atomic_load(&shared->reader);
-    /* relaxed: the ring after the store of the note has published it */
+    /* relaxed: the process stored the note before it rang the agent, and the ring published the
+     * note */
     return (cell & HFI_CELL_COUNT) && seat_holder(region, seat) != 0 &&
            atomic_load_explicit(&shared->upgrade, memory_order_relaxed) == upgrade_note(cell);
 }
@@ -544,7 +547,8 @@ static void refuse_try(const struct hfi_actor *agent, uint32_t seat, uint32_t la
         atomic_load(refused) == settled_place(value)) {
         return;
     }
-    /* seq_cst: before the wake count. The waiter reads the wake count before it reads `refused`. */
+    /* seq_cst: this store comes before the increase of the wake count. The waiter reads the wake
+     * count before it reads `refused`. */
     atomic_store(refused, settled_place(value));
     hfi_wake_named(agent, seat);
 }

@@ -55,7 +55,7 @@ static void queue_join(const struct hfi_actor *actor, const struct hfi_request *
     _Atomic uint64_t *wait = hfi_seat_wait(region, request->seat);
     atomic_store_explicit(&seat->limit_ns, (uint64_t)request->limit_ns, memory_order_relaxed);
     atomic_store_explicit(&seat->since, since_now(actor->kernel->now_ns(actor->kernel->arg)),
-                          /* relaxed, both: the store of the cell below publishes them */
+                          /* relaxed, both: the store of the cell below publishes these values */
                           memory_order_relaxed);
     /* seq_cst: the tickets determine the order of the queue */
     uint64_t ticket = atomic_fetch_add(&slot->ticket_next, 1);
@@ -120,8 +120,8 @@ static bool in_force(const struct hfi_region *region, uint64_t lease, int64_t no
 }
 
 /*
- * A polled waiter looks at the lock only while the lease is in force. Otherwise the look would end
- * without the lock, but could notify the agent: it serves polled readers ahead of the waiter, or
+ * A polled waiter looks at the lock only while the lease is in force. Without a lease it could not
+ * get the lock, but it could notify the agent, because it serves the polled readers ahead of it or
  * changes a watched word. Then the agent would poke the client, which would look again at once, and
  * so on until the lease is renewed.
  */
@@ -188,7 +188,7 @@ static enum hfi_outcome drain(const struct hfi_actor *actor, const struct hfi_re
     uint64_t top = atomic_load_explicit(&slot->token_top, memory_order_relaxed);
     for (;;) {
         /* the loop ends with HFI_HELD or HFI_GONE, or by the limit or the lease */
-        /* seq_cst: before the loads of the cells and of the word below */
+        /* seq_cst: this load comes before the loads of the cells and of the word below */
         uint32_t seen = atomic_load(&slot->wake);
         bool readers = (first & HFI_W_CELLS) && hfi_has_readers(region, request->slot, except);
         /* seq_cst: the lease and the word are loaded after the readers have left (rule 2) */
@@ -234,10 +234,10 @@ static enum hfi_outcome drain(const struct hfi_actor *actor, const struct hfi_re
 }
 
 /*
- * Clears the wait cell of a waiter that holds. Returns false if the agent has taken the place of a
- * polled waiter away. That happens if the limit of its hold is over, or the hold was broken, before
- * the program has noticed the hold. The hold ends together with the place, so that the lock is not
- * handed to the same waiter again.
+ * Clears the wait cell of a waiter that holds the lock. Returns false if the agent has taken away
+ * the place of a polled waiter. The agent does that if the hold's limit is over, or the hold was
+ * broken, before the program has noticed the hold. The hold ends together with the place, so that
+ * the lock is not handed to the same waiter again.
  */
 static bool place_clear(const struct hfi_actor *actor, const struct hfi_request *request,
                         uint64_t *place)
@@ -278,8 +278,8 @@ static enum hfi_outcome settle(const struct hfi_actor *actor, const struct hfi_r
 }
 
 /* To be called when the limit of a wait is over, or when the agent has refused a try. Leaves the
- * queue, except for a try whose time is over: it keeps its place, because the agent may still
- * answer it. */
+ * queue. Exception: a try whose time is over keeps its place, because the agent may still answer
+ * the try. */
 static enum hfi_outcome end_wait(const struct hfi_actor *actor, const struct hfi_request *request,
                                  enum hfi_outcome why, uint64_t *place)
 {
@@ -328,7 +328,7 @@ static bool barge(const struct hfi_actor *actor, const struct hfi_request *reque
 }
 
 /* Returns whether the agent has refused this try. seq_cst: the caller has read the seat's wake
- * count before. The agent stores its answer, and then raises the count. */
+ * count before this load. The agent stores its answer, and then raises the count. */
 static bool is_refused(const struct hfi_region *region, const struct hfi_request *request,
                        uint64_t place)
 {
@@ -410,8 +410,8 @@ static enum look look_exclusive(const struct hfi_actor *actor, const struct hfi_
         if (atomic_load(word) != seen) {
             return LOOK_AGAIN;
         }
-        /* Readers before this waiter were let in; the last of them that enters hands the word
-         * on. */
+        /* That call admitted the readers ahead of this waiter. The last of them to enter serves the
+         * next waiter. */
     }
     return LOOK_WAIT;
 }
@@ -441,7 +441,7 @@ static enum look look_shared(const struct hfi_actor *actor, const struct hfi_req
     return LOOK_WAIT;
 }
 
-/* Joins the queue, if this waiter is not in it, and looks and sleeps by turns. */
+/* Joins the queue, if this waiter is not in it. Then looks at the lock and sleeps by turns. */
 static enum hfi_outcome wait_in_queue(const struct hfi_actor *actor,
                                       const struct hfi_request *request, bool shared,
                                       const struct hfi_wait_limit *limit, uint64_t *place,
@@ -464,7 +464,7 @@ static enum hfi_outcome wait_in_queue(const struct hfi_actor *actor,
             *place = 0;
             return HFI_GONE;
         }
-        uint32_t seat_seen = atomic_load(&seat->wake); /* seq_cst: before the load of the word */
+        uint32_t seat_seen = atomic_load(&seat->wake); /* seq_cst: loaded before the word */
         uint32_t slot_seen = atomic_load(&region->slots[request->slot].wake);
         if (request->polled && !lease_is_in_force(actor)) {
             return HFI_NO_LEASE;
@@ -521,7 +521,7 @@ enum hfi_outcome hfi_downgrade(const struct hfi_actor *actor, const struct hfi_r
     uint64_t cell = (uint64_t)held->epoch << HFI_CELL_EPOCH_SHIFT |
                     sequence << HFI_CELL_SEQUENCE_SHIFT | 1;
     int64_t now_ns = actor->kernel->now_ns(actor->kernel->arg);
-    /* relaxed: only shown to people */
+    /* relaxed: `since` is only shown to people */
     atomic_store_explicit(&seat->since, since_now(now_ns), memory_order_relaxed);
     /* seq_cst: the cell is stored before the word is freed, so that no writer can take the lock in
      * between */
@@ -573,8 +573,8 @@ static enum hfi_outcome upgrade_take(const struct hfi_actor *actor,
         atomic_store(wait, (before & ~(uint64_t)HFI_WAIT_PASSED) | HFI_WAIT_LEFT);
         release_if_named(actor, request->slot);
     }
-    /* If another holder has the word, it waits until this reader's cell is clear, and this reader
-     * would wait for the word. So neither could ever go on. */
+    /* If another holder has the word, that holder waits until this reader's cell is clear, and this
+     * reader would wait for the word. So neither could ever go on. */
     return why == HFI_OCCUPIED ? HFI_DEADLOCK : why;
 }
 
@@ -597,8 +597,9 @@ enum hfi_outcome hfi_upgrade(const struct hfi_actor *actor, const struct hfi_req
         hfi_release(actor, request->slot, hfi_token(0, mine));
         return outcome;
     }
-    /* seq_cst: after the change of the cell, as in hfi_free_shared(). The agent sets the bit before
-     * it looks at the cell, so it sees the cell cleared, or this process rings. */
+    /* seq_cst: this load follows the change of the cell, as in hfi_free_shared(). The agent sets
+     * the watched bit before it looks at the cell. So the agent sees the cleared cell, or this
+     * process sees the bit and rings the agent. */
     if (atomic_load(word_of(actor, request->slot)) & HFI_W_WATCHED) {
         hfi_ring(actor, request->slot);
     }
@@ -618,7 +619,7 @@ void hfi_ask_upgrade(const struct hfi_actor *actor, const struct hfi_request *re
 void hfi_ask_no_upgrade(const struct hfi_actor *actor, const struct hfi_request *request,
                         const struct hfi_held *held)
 {
-    /* The swap keeps the note of another hold, because the seat may belong to another handle by
+    /* The swap changes only the note of this hold, because the seat may belong to another handle by
      * now. */
     uint32_t note = upgrade_note(held->cell);
     atomic_compare_exchange_strong(&hfi_seat(actor->region, request->seat)->upgrade, &note, 0);

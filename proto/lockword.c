@@ -50,7 +50,8 @@ struct pick queue_first(const struct hfi_region *region, uint32_t slot, bool wri
 {
     struct pick best = {0};
     for (unsigned scans = 0; scans < SCANS_MAX; scans++) {
-        /* seq_cst: before the loads of the cells; pairs with the fetch_add in queue_join() */
+        /* seq_cst: this load comes before the loads of the cells; it pairs with the fetch_add in
+         * queue_join() */
         uint32_t drawn = atomic_load_explicit(&region->slots[slot].ticket_next,
                                               memory_order_seq_cst);
         best = queue_scan(region, slot, writers_only);
@@ -100,14 +101,14 @@ void wake_slot(const struct hfi_actor *actor, uint32_t slot, int count)
 
 void hfi_ring(const struct hfi_actor *actor, uint32_t slot)
 {
-    /* seq_cst: the change that the agent must see comes before this operation; pairs with the
-     * agent's exchange of the dirty bits */
+    /* seq_cst: this operation follows the change that the agent must see; it pairs with the agent's
+     * exchange of the dirty bits */
     atomic_fetch_or(&actor->region->dirty[slot / 64], UINT64_C(1) << (slot % 64));
     actor->kernel->ring(actor->kernel->arg);
 }
 
-/* Tries to take the lock for a handle whose wait cell is not clear: the lock may still be handed to
- * it, so it has to join the queue again (rule 4). */
+/* Tries to take the lock for a handle whose wait cell is not clear. Another process may still hand
+ * the lock to this handle, so the handle has to join the queue again (rule 4). */
 static enum hfi_outcome try_through_queue(const struct hfi_actor *actor,
                                           const struct hfi_request *request, struct hfi_held *held)
 {
@@ -131,7 +132,8 @@ enum hfi_outcome hfi_try_exclusive(const struct hfi_actor *actor, const struct h
         return why;
     }
     if (request->limit_ns) {
-        /* stored before the swap, so that the agent can end the hold from its beginning */
+        /* the deadline is stored before the swap, so that the agent can end the hold from its
+         * beginning */
         int64_t end = actor->kernel->now_ns(actor->kernel->arg) + request->limit_ns;
         atomic_store(&hfi_seat(actor->region, request->seat)->deadline_ns, (uint64_t)end);
     }
@@ -155,7 +157,7 @@ enum hfi_outcome hfi_release_shared(const struct hfi_actor *actor, uint32_t slot
     return hfi_free_shared(actor, slot, seat, cell);
 }
 
-/* Returns whether that holder of the slot is a polled waiter, for which no thread sleeps. */
+/* Returns whether `holder` is a polled waiter of the slot. No thread sleeps for a polled waiter. */
 static bool is_polled_holder(const struct hfi_region *region, uint32_t slot, uint32_t holder)
 {
     uint32_t block = first_block(region, slot);
@@ -220,7 +222,7 @@ static bool unseat_stray(const struct hfi_actor *actor, uint32_t seat)
     return stray;
 }
 
-/* Raises slot.admit to the ticket. Returns false if it was as high already. */
+/* Raises slot.admit to the ticket. Returns false if slot.admit was at least as high already. */
 static bool raise_admit(const struct hfi_actor *actor, uint32_t slot, uint32_t ticket)
 {
     _Atomic uint32_t *admit = &actor->region->slots[slot].admit;
@@ -237,10 +239,12 @@ static bool raise_admit(const struct hfi_actor *actor, uint32_t slot, uint32_t t
  * Admits the readers at the head of the queue, and wakes them. Returns false if there are none. It
  * admits no reader behind the first writer. It also admits no ticket that was drawn after the
  * search for that writer began, because the search may miss a writer that joins meanwhile. A reader
- * with such a ticket finds the word free and serves the queue itself. A process that admits a
- * polled reader notifies the agent (hfi_ring()). If the agent itself admits it, the agent does so
- * only when it has raised slot.admit. The agent looks for polled waiters whenever it looks at a
- * lock, so otherwise it would notify itself for ever for a process that does nothing.
+ * with such a ticket finds the word free and serves the queue itself.
+ *
+ * A client that admits a polled reader notifies the agent (hfi_ring()). If the agent admits a
+ * polled reader, it notifies itself only if it has raised slot.admit. Without this limit it would
+ * notify itself for ever while the reader's process does nothing, because it looks for polled
+ * waiters whenever it looks at a lock.
  */
 static bool admit_readers(const struct hfi_actor *actor, uint32_t slot)
 {
@@ -248,7 +252,8 @@ static bool admit_readers(const struct hfi_actor *actor, uint32_t slot)
     bool any = false;
     bool polled = false;
     bool raised = false;
-    /* seq_cst: before the loads of the cells; pairs with the fetch_add in queue_join() */
+    /* seq_cst: this load comes before the loads of the cells; it pairs with the fetch_add in
+     * queue_join() */
     uint32_t end = atomic_load_explicit(&region->slots[slot].ticket_next, memory_order_seq_cst);
     struct pick writer = queue_first(region, slot, true);
     if (writer.found && ticket_before(wait_ticket(writer.value), end)) {
@@ -284,7 +289,7 @@ static bool admit_readers(const struct hfi_actor *actor, uint32_t slot)
 
 /*
  * To be called if the word was freed for readers that had left the queue while the word was still
- * held. Those readers did not serve the waiters behind them, so this function takes the word again
+ * held. Those readers did not serve the waiters behind them. So this function takes the word again,
  * to serve these waiters. Returns false if another process has the word, or if nobody waits.
  */
 static bool take_again(const struct hfi_actor *actor, uint32_t slot, uint64_t *mine)
@@ -306,8 +311,8 @@ static bool take_again(const struct hfi_actor *actor, uint32_t slot, uint64_t *m
 
 /*
  * To be called after the word was freed for readers; `first` is the first of them. Returns true if
- * none of them waits any more, and this function has taken the word again to serve the waiters
- * behind them.
+ * none of these readers waits any more, and this function has taken the word again to serve the
+ * waiters behind them.
  */
 static bool readers_left(const struct hfi_actor *actor, uint32_t slot, const struct pick *first,
                          uint64_t *mine)
@@ -325,8 +330,8 @@ static bool readers_left(const struct hfi_actor *actor, uint32_t slot, const str
 /* The result of an attempt to hand a lock to a waiter. */
 enum handing { HANDED, NOT_HANDED, HANDED_TO_NOBODY };
 
-/* To be called after a swap that named a waiter: returns whether the waiter had left the queue, and
- * this process must pass the lock on. */
+/* To be called after a swap that named a waiter. Returns whether the waiter had left the queue. In
+ * that case this process must pass the lock on. */
 static bool pass_claimed(_Atomic uint64_t *wait)
 {
     /* seq_cst: this load follows the swap of the word; pairs with the store of LEFT in hfi_leave()
@@ -351,8 +356,8 @@ static _Atomic uint32_t *record_claim(const struct hfi_actor *actor, uint32_t ta
     struct hfi_holder *holder = &actor->region->holders[actor->holder];
     for (unsigned i = 0; i < HFI_HANDINGS; i++) {
         uint32_t none = 0;
-        /* seq_cst: before the load of the waiter's cell; pairs with the agent, which marks the cell
-         * LEFT and then reads the records */
+        /* seq_cst: this swap comes before the load of the waiter's cell; it pairs with the agent,
+         * which marks the cell LEFT and then reads the records */
         if (atomic_compare_exchange_strong(&holder->handing_to[i], &none, target)) {
             return &holder->handing_to[i];
         }
@@ -361,8 +366,8 @@ static _Atomic uint32_t *record_claim(const struct hfi_actor *actor, uint32_t ta
 }
 
 /*
- * Hands the word over to a waiter by one swap, with the next token. `seen` is the word before,
- * which is free or names the holder whose hold ends. Rule 5 determines the order of the steps.
+ * Hands the word over to a waiter by one swap, with the next token. `seen` is the word before the
+ * swap: it is free, or names the holder whose hold ends. Rule 5 determines the order of the steps.
  */
 static enum handing hand_to(const struct hfi_actor *actor, uint32_t slot, uint64_t seen,
                             const struct pick *pick, uint64_t *next)
@@ -383,9 +388,10 @@ static enum handing hand_to(const struct hfi_actor *actor, uint32_t slot, uint64
         (pick->value | HFI_WAIT_JOINING | HFI_WAIT_WAITING)) {
         int64_t now_ns = actor->kernel->now_ns(actor->kernel->arg);
         uint64_t limit_ns = atomic_load_explicit(&seat->limit_ns, memory_order_relaxed);
-        if (limit_ns) { /* stored before the swap, so that the agent can end the hold at any time */
-            /* The deadline only rises. This process may have been stopped for a while, and must not
-             * shorten a hold that has begun meanwhile. */
+        if (limit_ns) {
+            /* The deadline is stored before the swap, so that the agent can end the hold at any
+             * time. The deadline only rises: this process may have been stopped for a while, and
+             * must not shorten a hold that has begun meanwhile. */
             uint64_t end_ns = (uint64_t)now_ns + limit_ns;
             uint64_t old_ns = atomic_load(&seat->deadline_ns);
             while ((int64_t)old_ns < (int64_t)end_ns && /* ends: the deadline only rises */
@@ -394,12 +400,12 @@ static enum handing hand_to(const struct hfi_actor *actor, uint32_t slot, uint64
         }
         *next = ((seen & ~HFI_W_HOLDER) + 1) | (uint64_t)target << HFI_W_HOLDER_SHIFT |
                 HFI_W_WAITERS;
-        /* seq_cst (at least release): pairs with the next holder's load of the word; the next
-         * holder sees what this one has written */
+        /* seq_cst (at least release): pairs with the next holder's load of the word, so that the
+         * next holder sees what this holder has written */
         if (atomic_compare_exchange_strong(word_of(actor, slot), &seen, *next)) {
             result = HANDED;
             atomic_store_explicit(&region->slots[slot].since, since_now(now_ns),
-                                  memory_order_relaxed); /* only shown to people */
+                                  memory_order_relaxed); /* `since` is only shown to people */
             HF_PROBE4(hand_over, slot, actor->holder, target, *next & HFI_W_TOKEN);
             if (pass_claimed(wait)) {
                 result = HANDED_TO_NOBODY;
@@ -407,27 +413,28 @@ static enum handing hand_to(const struct hfi_actor *actor, uint32_t slot, uint64
                 wake_seat(actor, pick->seat);
                 if (limit_ns || (seen & HFI_W_WATCHED) ||
                     ((pick->value & HFI_WAIT_POLLED) && target != actor->holder)) {
-                    /* the agent must learn of the hold's limit, to end the hold in time, of every
-                     * change of a watched word, and of the turn of a polled waiter */
+                    /* The agent must learn of three things: the hold's limit, so that the agent
+                     * ends the hold in time; a change of a watched word; and the turn of a polled
+                     * waiter. */
                     hfi_ring(actor, slot);
                 }
             }
         }
     }
     if (record) {
-        /* release: after the swap and the last load of the cell; pairs with the agent's load of the
-         * record */
+        /* release: this store follows the swap and the last load of the cell; it pairs with the
+         * agent's load of the record */
         atomic_store_explicit(record, 0, memory_order_release);
     }
     return result;
 }
 
 /*
- * Clears the waiters bit, because the holder found nobody in the queue. It swaps the word to one
- * without the bit, with the actor's id and the next token, and then scans the queue once more (rule
- * 3). Another process may be releasing the same word, if both processes pass on a word that named a
- * waiter which had left. Because of the new token that process cannot free the word between the two
- * scans. Returns false if the word had changed before the swap.
+ * Clears the waiters bit, because the holder found nobody in the queue. The function swaps in a
+ * word without the bit, with the actor's id and the next token, and then scans the queue once more
+ * (rule 3). Another process may be releasing the same word, if both pass on a word that named a
+ * waiter which had left. Because of the new token, the other process cannot free the word between
+ * the two scans. Returns false if the word had changed before the swap.
  */
 static bool clear_waiters_bit(const struct hfi_actor *actor, uint32_t slot, uint64_t seen,
                               uint64_t *mine)
@@ -482,7 +489,7 @@ enum hfi_outcome release_as(const struct hfi_actor *actor, uint32_t slot, uint32
         if (!hfi_word_names(seen, holder, token)) {
             break;
         }
-        watched |= seen; /* a swap may fail because the agent has just set the bit */
+        watched |= seen; /* the agent may set the watched bit between two tries */
         bool usable = !(seen & HFI_W_CLOSED) && (seen & HFI_W_TOKEN) < (top & HFI_W_TOKEN);
         struct pick pick = {0};
         /* The agent scans even without the waiters bit, because it may act for a process that died
@@ -508,7 +515,7 @@ enum hfi_outcome release_as(const struct hfi_actor *actor, uint32_t slot, uint32
                 continue;
             }
             if (handing == HANDED) {
-                return HFI_RELEASED; /* hand_to() has rung if the word is watched */
+                return HFI_RELEASED; /* hand_to() has rung the agent if the word is watched */
             }
             result = HFI_RELEASED;
             /* the waiter had left the queue, so this process releases the word for it */
@@ -571,7 +578,7 @@ void hfi_serve(const struct hfi_actor *actor, uint32_t slot)
         bool writable = obstacle(region, slot, seen, false) == HFI_HELD;
         struct pick pick = queue_first(region, slot, false);
         if (pick.found && (pick.value & HFI_WAIT_SHARED)) {
-            /* A waiter that leaves meanwhile serves the next one, because it finds the word
+            /* A waiter that leaves meanwhile serves the next waiter, because it finds the word
              * free. */
             if (admit_readers(actor, slot)) {
                 return;

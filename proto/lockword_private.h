@@ -1,4 +1,4 @@
-/* Shared by the files of the lock word's protocol (proto/lock*.c), and by no other. */
+/* Declarations that only the files of the lock word's protocol (proto/lock*.c) share. */
 #ifndef LOCKWORD_PRIVATE_H
 #define LOCKWORD_PRIVATE_H
 
@@ -31,8 +31,8 @@ static inline bool may_scan_again(const struct hfi_actor *actor, unsigned *tries
     return ++*tries < 32 || actor->holder != HFI_HOLDER_AGENT;
 }
 
-/* These three read the chain of a slot's blocks and the owner of a seat. They use the agent's own
- * copies if the region has them. */
+/* These three functions read the chain of a slot's blocks and the owner of a seat. They use the
+ * agent's own copies if the region has them. */
 static inline uint32_t first_block(const struct hfi_region *region, uint32_t slot)
 {
     if (region->own_slot_blocks) {
@@ -73,7 +73,8 @@ void wake_slot(const struct hfi_actor *actor, uint32_t slot, int count);
 enum hfi_outcome release_as(const struct hfi_actor *actor, uint32_t slot, uint32_t holder,
                             uint64_t token);
 
-/* hfi_try_shared() for a reader that may have a place in the queue (0: it has none). */
+/* Does the work of hfi_try_shared(), also for a reader that has a place in the queue. place 0: the
+ * reader has none. */
 enum hfi_outcome try_shared_from(const struct hfi_actor *actor, const struct hfi_request *request,
                                  uint64_t place, struct hfi_held *held);
 

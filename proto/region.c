@@ -147,7 +147,7 @@ bool hfi_index_put(const struct hfi_region *region, uint32_t slot, uint64_t hash
         uint32_t entry = atomic_load_explicit(&region->index[at], memory_order_relaxed);
         if (entry == 0 || entry == INDEX_GONE || entry == slot + 1) {
             /* release: pairs with the acquire in hfi_index_token(); the slot's hash was stored
-             * before */
+             * before the entry */
             atomic_store_explicit(&region->index[at], slot + 1, memory_order_release);
             return true;
         }
@@ -216,8 +216,8 @@ uint64_t hfi_index_token(const struct hfi_region *region, uint64_t hash)
                 uint64_t word = atomic_load_explicit(&region->words[entry - 1].word,
                                                      memory_order_acquire);
                 uint64_t top = atomic_load_explicit(&slot->token_top, memory_order_acquire);
-                /* The acquire loads above keep this load behind them. If the hash is the same, the
-                 * slot was that lock's all the time. */
+                /* This load comes after the acquire loads above. If the hash is still the same,
+                 * the slot belonged to that lock during all these loads. */
                 if (atomic_load_explicit(&slot->name_hash, memory_order_acquire) == hash) {
                     return hfi_token(top, word);
                 }

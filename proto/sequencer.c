@@ -18,8 +18,8 @@
 
 enum {
     NUMBER_DIGITS = 20,
-    /* the parts in order: tag, cell/, x/, token/, agent., epoch., holder., seat., cellword/, the
-     * name with every byte escaped, the final zero */
+    /* the lengths of the parts in their order: tag, cell/, x/, token/, agent., epoch., holder.,
+     * seat., cellword/, the name with every byte escaped, the final zero */
     LONGEST = 4 + 33 + 2 + 20 + 33 + 11 + 6 + 8 + 21 + 3 * HFI_NAME_MAX + 1,
 };
 _Static_assert((int)LONGEST <= (int)HF_SEQUENCER_MAX, "every sequencer fits");
@@ -156,7 +156,7 @@ static bool scan_number(struct scanner *scanner, char stop, uint64_t max, uint64
     return true;
 }
 
-/* Returns the value of an upper-case hex digit, or 16 if the character is not one. */
+/* Returns the value of an upper-case hex digit, or 16 for any other character. */
 static unsigned hex_value(char c)
 {
     if (c >= '0' && c <= '9') {

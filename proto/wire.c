@@ -19,10 +19,10 @@
 
 enum {
     HEADER_FIELDS = 10,  /* fields of the packet's array, including the array of items */
-    HEADER_FIELDS_4 = 8, /* the same, before version 5: without number and digest */
+    HEADER_FIELDS_4 = 8, /* the fields before version 5: without number and digest */
     HEADER_ALWAYS = 3,   /* the fields that are the same in every version: version, cell, sender */
     COUNT_LEAD = 0xdc,   /* the lead byte of msgpack's array 16 */
-    COUNT_SIZE = 3,      /* the bytes of the head of array 16 */
+    COUNT_SIZE = 3,      /* the size of the head of an array 16 */
     ITEMS_MAX = UINT16_MAX,
     BAD_HEADER = UINT32_MAX, /* the value of wire_reader.bad_item for the packet's own fields */
 };

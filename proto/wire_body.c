@@ -509,7 +509,8 @@ static bool read_optional(struct hfi_reader *reader, const struct message_schema
 
 /* ---- whole messages ---- */
 
-/* Writes a HELLO to an agent that does not know the sender's voter status. */
+/* Writes a HELLO in a version that does not have the sender's voter status: the message says
+ * OBSERVER. */
 static void write_older_hello(struct hfi_writer *writer, uint32_t version,
                               const struct message *message)
 {
@@ -560,7 +561,7 @@ bool wire_body_read(struct hfi_reader *reader, uint32_t version, uint32_t count,
     if (!read_fields(reader, envelope_fields, COUNT(envelope_fields), message, fault)) {
         return false;
     }
-    /* The array must be large enough for its fields before they are read. */
+    /* The fields may be read only if the array is large enough for them. */
     known = 1 + COUNT(envelope_fields) + schema->count;
     if (count < known || !read_fields(reader, schema->fields, schema->count, &message->as, fault)) {
         return false;

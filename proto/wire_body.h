@@ -49,8 +49,8 @@ void wire_write_visible(struct hfi_writer *writer, const char *text, uint32_t me
 bool wire_read_visible(struct hfi_reader *reader, char *text, uint32_t member_size)
     __attribute__((warn_unused_result));
 
-/* Write and read a record of voters, or that there is none (count 0). The caller of the reader has
- * set all members but the voters to zeros. */
+/* Write and read a record of voters. count 0: there is no record. The caller of the reader has set
+ * all members but the voters to zeros. */
 void wire_write_voters(struct hfi_writer *writer, const struct message_voters *voters);
 bool wire_read_voters(struct hfi_reader *reader, struct message_voters *voters)
     __attribute__((warn_unused_result));

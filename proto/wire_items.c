@@ -1,13 +1,13 @@
 /*
  * Writes and reads what fits no table of wire_schema.c: the names of agents, the record of voters,
- * and the items of a BROKEN. Those are the owners that a coordinator asked, or the holds that an
- * owner ended.
+ * and the items of a BROKEN. The items are the owners that a coordinator asked, or the
+ * holds that an owner ended.
  *
  *   owners = [label...]
  *   holds  = [[pid, uid, held_ms, token, shared, command]...]
  *
  * A number that is not known is -1, and a command that is not known is empty. The writer cuts and
- * cleans a command like those of LISTED, because other processes choose them.
+ * cleans a command as in LISTED, because other processes choose their commands.
  *
  *   record = [cell_id, cell_id, recoveries, number, next_ballot_id, complete, act, changed,
  *             voters], or []
@@ -113,7 +113,7 @@ static bool read_voter(struct hfi_reader *reader, struct message_voter *voter)
     struct hfi_item head = hfi_read_item(reader);
     uint64_t id;
 
-    memset(voter, 0, sizeof *voter); /* zeroes the padding, too */
+    memset(voter, 0, sizeof *voter); /* also sets the padding to zero */
     if (head.type != HFI_ITEM_ARRAY || head.value != VOTER_ELEMENTS ||
         !wire_read_agent(reader, false, &voter->name) ||
         !read_up_to(reader, UINT64_MAX, &voter->store_id[0]) ||
@@ -225,7 +225,7 @@ static bool read_hold(struct hfi_reader *reader, struct message_hold *hold)
     struct hfi_item head = hfi_read_item(reader);
     struct hfi_item shared;
 
-    memset(hold, 0, sizeof *hold); /* zeroes the padding, too */
+    memset(hold, 0, sizeof *hold); /* also sets the padding to zero */
     if (head.type != HFI_ITEM_ARRAY || head.value != HOLD_ELEMENTS ||
         !read_known(reader, INT32_MAX, &hold->pid) || !read_known(reader, UINT32_MAX, &hold->uid) ||
         !read_known(reader, INT64_MAX, &hold->held_ms) || !read_token(reader, &hold->token)) {

@@ -78,7 +78,8 @@ static const struct field acquire_fields[] = {
     DELAY(message_acquire, lock_delay_ms),
     U32(message_acquire, waited_ms),
 };
-/* Optional, because earlier releases do not have the field. In their cells a try waits. */
+/* Optional, because earlier releases do not have these fields. In a cell of such a release a try
+ * waits. */
 static const struct field acquire_optional[] = {
     NUMBER(message_acquire, tries, MESSAGE_TRIES_ONLY),
     ORDER(message_acquire, made),
@@ -204,7 +205,7 @@ static const struct field refused_fields[] = {
     NUMBER(message_refused, reason, UINT8_MAX),
     AGENT_OR_NONE(message_refused, owner),
 };
-/* Optional, because earlier releases do not have the field; see struct message_refused. */
+/* Optional, because earlier releases do not have these fields; see struct message_refused. */
 static const struct field refused_optional[] = {
     U32(message_refused, closed_ms),
     U32(message_refused, table),
@@ -276,7 +277,7 @@ static const struct field membered_fields[] = {
         .optional_count = COUNT(more),                                                             \
     }
 
-/* The last `n` of the optional fields are only in version 5. */
+/* The last `n` of the optional fields exist only from version 5 on. */
 #define SCHEMA_NEWEST(label, array, more, n)                                                       \
     {                                                                                              \
         .name = (label), .fields = (array), .count = COUNT(array), .optional = (more),             \

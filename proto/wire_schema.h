@@ -12,7 +12,7 @@
 
 enum field_type {
     FIELD_NUMBER, /* 0..max */
-    FIELD_SIGNED, /* an int64_t of any value, or an int32_t -max..0 */
+    FIELD_SIGNED, /* an int64_t of any value, or an int32_t from -max to 0 */
     FIELD_BOOL,
     FIELD_AGENT,
     FIELD_AGENT_OR_NONE,
@@ -69,7 +69,7 @@ struct message_schema {
     uint32_t optional_count;
     const struct field
         *optional;         /* after all other fields, from version WIRE_VERSION_OPTIONAL on */
-    uint32_t newest_count; /* how many of the optional fields, at the end, are only in version 5 */
+    uint32_t newest_count; /* how many of the last optional fields exist only from version 5 on */
 };
 
 /* From this version on messages may have all optional fields that are known here. */

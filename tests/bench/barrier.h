@@ -16,7 +16,7 @@
 
 #include "measure.h"
 
-/* Lies in memory that the workers share. It begins with all bytes zero. */
+/* The barrier lies in memory that all workers share. At the start all its bytes are zero. */
 struct barrier {
     alignas(64) _Atomic uint32_t phase;
     alignas(64) _Atomic uint32_t arrived;
@@ -24,7 +24,7 @@ struct barrier {
 };
 
 /* In a worker: reports that the worker is ready, and sleeps until the barrier's phase differs from
- * the given one. The bench then sees all that the worker wrote before. */
+ * the given one. The bench then sees all that the worker wrote before this call. */
 void barrier_arrive_and_wait(struct barrier *barrier, uint32_t phase);
 
 /* Waits until `count` workers have arrived. Returns -1 after complain() if one of the processes

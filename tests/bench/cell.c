@@ -21,7 +21,8 @@ static const int64_t millisecond_ns = 1000000;
 static const int64_t settle_ns = INT64_C(1500000000);
 static const int64_t take_timeout_ns = INT64_C(20000000000);
 
-/* Finds ports that no process uses. All stay open until the last is found, so that they differ. */
+/* Finds ports that no process uses. All sockets stay open until the last port is found, so that the
+ * ports differ. */
 static int choose_ports(struct cell *cell)
 {
     int fds[CELL_PORTS];
@@ -81,7 +82,7 @@ uint32_t cell_coordinator(const char *name)
 
 void cell_new_name(struct cell *cell, uint32_t coordinator, char name[CELL_NAME_SIZE])
 {
-    do { /* ends soon: that host coordinates about every third name */
+    do { /* the loop ends soon, because the host coordinates about every third name */
         snprintf(name, CELL_NAME_SIZE, "bench/cell/%llu", (unsigned long long)cell->names_used++);
     } while (cell_coordinator(name) != coordinator);
 }

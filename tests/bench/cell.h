@@ -14,7 +14,7 @@ enum { CELL_HOSTS = 3, CELL_PORTS, CELL_NAME_SIZE = 48, CELL_CONFIG_MAX = 640 };
 
 struct cell {
     struct agent agents[CELL_HOSTS];
-    unsigned ports[CELL_PORTS]; /* the last one is for an agent that a bench adds later */
+    unsigned ports[CELL_PORTS]; /* the last port is for an agent that a bench adds later */
     const char *ttl;
     uint64_t names_used;
 };

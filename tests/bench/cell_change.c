@@ -43,7 +43,8 @@ static int launch_newcomer(const struct cell *cell, struct agent *newcomer)
     return agent_launch(newcomer, config) == 0 ? agent_await_answer(newcomer) : -1;
 }
 
-/* Runs `holdfast member replace` on host 0, and notes when it prints its stages. */
+/* Runs `holdfast member replace` on host 0, and notes the times at which the command prints its
+ * stages. */
 static int replace(const struct cell *cell, uint32_t old, uint32_t new, struct replacement *out)
 {
     char program[AGENT_PATH_MAX];
@@ -68,7 +69,7 @@ static int replace(const struct cell *cell, uint32_t old, uint32_t new, struct r
             out->copied_s = seconds;
         }
         if (out->copied_s == 0 && strstr(line, "decided; the cell settles") != NULL) {
-            out->copied_s = seconds; /* a stage that was too short to be printed */
+            out->copied_s = seconds; /* the copying was too short to be printed */
         }
         if (out->decided_s == 0 && strstr(line, "decided; the cell settles") != NULL) {
             out->decided_s = seconds;
@@ -113,7 +114,7 @@ static int replace_once(struct cell *cell, uint32_t round, struct load_window *q
  * become a voter again. */
 static int empty(struct cell *cell, struct agent *newcomer, uint32_t round)
 {
-    pause_ns(settle_ns); /* until it has stored that its removal is complete */
+    pause_ns(settle_ns); /* by then the agent has stored that its removal is complete */
     if (round % 2 != 0) {
         agent_end(newcomer);
         return launch_newcomer(cell, newcomer);
@@ -122,7 +123,7 @@ static int empty(struct cell *cell, struct agent *newcomer, uint32_t round)
     return cell_launch(cell, REPLACED) == 0 ? agent_await_answer(&cell->agents[REPLACED]) : -1;
 }
 
-/* Starts a cell whose stores have many registers, and the newcomer. */
+/* Starts a cell whose stores have many registers. Also starts the newcomer. */
 static int begin(const struct bench *bench, const char *ttl, uint32_t registers, struct cell *cell,
                  struct agent *newcomer)
 {

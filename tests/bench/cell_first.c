@@ -1,7 +1,7 @@
 /*
  * In a cell of three, one host takes locks that no other host wants: a name that the host used
- * before, and names that nobody ever used. The coordinator of the new names is the same host or
- * another one.
+ * before, and names that nobody ever used. The coordinator of the new names is either that host or
+ * another host.
  */
 #include <stdio.h>
 
@@ -56,10 +56,10 @@ static int measure_cached(struct cell *cell, const struct bench *bench, struct f
     hf_client *client = cell_connect(cell, 0);
     hf_lock *lock = client == NULL ? NULL : cell_take(client, name);
     int result = lock != NULL && hf_release(lock) == 0 ? 0 : -1;
-    if (result == 0 && repeat_pairs(lock, count) < 0) { /* lets the ranges of tokens grow */
+    if (result == 0 && repeat_pairs(lock, count) < 0) { /* lets the token ranges grow */
         result = -1;
     }
-    /* meanwhile the third voter, whose answer the grant did not need, gets the value */
+    /* During this pause the third voter, whose answer the grant did not need, gets the value. */
     pause_ns(settle_ns);
     if (result == 0 && (result = cell_traffic_sum(cell, &before)) == 0) {
         int64_t took_ns = repeat_pairs(lock, count);
@@ -103,7 +103,7 @@ struct first_run {
     struct series *floor_here, *floor_there;
 };
 
-/* Measures the median time of open + acquire, in us, for new names of that coordinator. */
+/* Measures the median time of open + acquire, in us, for new names of the given coordinator. */
 static int first_acquires(struct first_run *run, uint32_t coordinator, uint32_t operations,
                           double *out)
 {

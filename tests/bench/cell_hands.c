@@ -89,9 +89,9 @@ static int alternate(struct hands_run *run, uint32_t turns, double *out)
 /*
  * Measures one round. The coordinator is one of the two hosts that alternate, or the third host.
  *
- * The floor of a hand-over has three parts. Request, recall, give-back and grant pass between the
- * hosts and the coordinator: each that goes to another host costs a hop. The accept round costs a
- * round trip and its flush. The client costs a round trip to its agent.
+ * The floor of a hand-over has three parts. Request, recall, give-back and grant are messages
+ * between the hosts and the coordinator: each message to another host costs a hop. The accept round
+ * costs a round trip and its flush. The client costs a round trip to its agent.
  */
 static int alternate_round(struct hands_run *run, uint32_t turns, struct series *taken,
                            struct series *floor, struct series *third)
@@ -209,8 +209,8 @@ static int waiting_round(struct hands_run *run, uint32_t coordinator, uint32_t t
 
 /* Measures the steps of a hand-over that must follow one another: give-back and grant, if they
  * leave the coordinator's host; the accept round with its flush; and the client's round trip to its
- * agent. A period_ns above 0 puts a pause before each operation, as before each hand-over; 0
- * measures them without a pause. */
+ * agent. A period_ns above 0 puts a pause before each operation, as before each hand-over; 0 means
+ * no pauses. */
 static int waiting_floor(struct hands_run *run, uint32_t coordinator, uint32_t turns,
                          int64_t period_ns, struct series *out)
 {

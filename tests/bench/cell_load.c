@@ -54,7 +54,7 @@ int load_start(struct load *load, const struct cell *cell, uint32_t spared, uint
     *load = (struct load){.series = series};
     for (uint32_t i = 0; i < LOAD_CLIENTS; i++) {
         struct load_client *client = &load->clients[i];
-        do { /* ends: at least one host is not spared */
+        do { /* the loop ends, because at least one host is not spared */
             host = (host + 1) % CELL_HOSTS;
         } while ((spared >> host & 1) != 0);
         *client = (struct load_client){.load = load, .index = i};

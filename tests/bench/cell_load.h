@@ -16,7 +16,7 @@ enum { LOAD_CLIENTS = 16 };
 struct load_sample {
     int64_t start_ns;
     int64_t took_ns;
-    uint32_t coordinator; /* the coordinator while all hosts are alive */
+    uint32_t coordinator; /* the name's coordinator while all hosts are alive */
 };
 
 struct load_client {
@@ -33,7 +33,8 @@ struct load {
     struct load_client clients[LOAD_CLIENTS];
     uint32_t started;
     atomic_bool stop;
-    uint32_t series; /* the load's number, a part of its names, so that two loads share no name */
+    uint32_t series; /* the load's number, a part of the names that it uses, so that two loads share
+                      * no name */
 };
 
 enum { LOAD_SAMPLES_MAX = 1 << 18 }; /* the greatest number of recorded samples of a client */

@@ -71,7 +71,7 @@ static void send_packet(uint32_t from, const struct gossip_action *action)
     village.sent[from]++;
     if (bytes == NULL || village.packet_count == PACKETS_MAX) {
         free(bytes);
-        return; /* gossip must bear a lost packet */
+        return; /* the packet is lost, which gossip must bear */
     }
     memcpy(bytes, village.output + action->as.send.offset, action->as.send.size);
     village.packets[village.packet_count++] = (struct packet){
@@ -177,8 +177,8 @@ static void change(uint32_t number)
     (void)!gossip_put_lock(village.gossips[index], &lock, village.now_ns);
 }
 
-/* Reads the counts of the last duration_ns and clears them. Returns messages per second: the mean
- * of all agents, and those of the busiest agent. */
+/* Counts the messages of the last duration_ns, and clears the counts. Returns messages per second:
+ * *mean for the mean of all agents, *busiest for the busiest agent. */
 static void count_sent(int64_t duration_ns, double *mean, double *busiest)
 {
     uint64_t sum = 0;
@@ -193,7 +193,7 @@ static void count_sent(int64_t duration_ns, double *mean, double *busiest)
     *busiest = (double)most / seconds;
 }
 
-/* rest and busy get two values each: the mean, and the count of the busiest agent. */
+/* Fills in rest and busy with two values each: the mean of all agents, and the busiest agent's. */
 static int run_village(uint32_t observers, double rest[2], double busy[2])
 {
     const int64_t second_ns = 1000 * ms_ns;

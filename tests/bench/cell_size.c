@@ -115,7 +115,7 @@ int figure_cell_renewals(const struct bench *bench, struct figure *figure)
     }
     if (result == 0) {
         held = hold_many(&cell, holders, wanted);
-        /* meanwhile gossip carries news of the locks to the other agents */
+        /* during this pause gossip carries news of the locks to the other agents */
         pause_ns(4 * settle_ns);
         result = held > 1 ? measure_rest(&cell, &values[1], &values[3], &values[5]) : -1;
         for (uint32_t i = 0; i < HOLDERS; i++) {

@@ -24,8 +24,8 @@ struct crew_job {
     /* Each worker calls setup() once, before its first round. *state is for that worker alone.
      * Returns -1 after complain(). */
     int (*setup)(const void *arg, uint32_t worker, void **state);
-    /* Each worker calls work() in each round. It works until *stop is not 0. Returns the count of
-     * operations, or -1 after complain(). */
+    /* Each worker calls work() in each round. The function works until *stop is not 0. Returns the
+     * count of operations, or -1 after complain(). */
     int64_t (*work)(void *state, crew_stop *stop);
     const void *arg; /* passed to setup(); set before the fork */
     /* gets one value a round: the operations per second of all workers together */
@@ -41,8 +41,8 @@ struct crew_job {
 void *crew_memory(size_t size);
 void crew_memory_free(void *memory, size_t size);
 
-/* Runs both jobs. Returns -1 after complain(). All workers have ended when it returns, even after a
- * failure. */
+/* Runs both jobs. Returns -1 after complain(). All workers have ended when this function returns,
+ * even after a failure. */
 int crew_run(uint32_t worker_count, const struct crew_job jobs[2], struct effort effort) MUST_CHECK;
 
 #endif

@@ -143,7 +143,7 @@ struct contention {
     struct guarded *inside;
     uint64_t acquisitions; /* the count at the end of the last round */
     uint64_t handovers;
-    struct series shares; /* one value a round */
+    struct series shares; /* one value for each round */
 };
 
 /* The round_done() of a crew_job. */

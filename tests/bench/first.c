@@ -52,7 +52,7 @@ static _Noreturn void echo_main(int socket_fd, pid_t parent)
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent) {
         _exit(1);
     }
-    for (;;) { /* runs until the bench closes its end of the socket */
+    for (;;) { /* the loop runs until the bench closes its end of the socket */
         ssize_t size = recv(socket_fd, message, sizeof(message), 0);
         if (size <= 0 || send(socket_fd, message, (size_t)size, MSG_NOSIGNAL) != size) {
             _exit(0);

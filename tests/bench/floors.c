@@ -213,7 +213,7 @@ static _Noreturn void echo_main(const unsigned ports[2])
     if (!link_open(&link, ports[1], ports[0])) {
         _exit(1);
     }
-    for (;;) { /* runs until the bench dies, because the kernel then kills this process */
+    for (;;) { /* the loop runs until the bench dies, because the kernel then kills this process */
         uv_run(&link.loop, UV_RUN_ONCE);
     }
 }

@@ -180,7 +180,8 @@ static int parse_options(int argc, char **argv, struct options *options)
 }
 
 /* Chooses the directory to measure in, as an absolute path: the requested one, else ./build if it
- * exists, else $TMPDIR if it is set, else /var/tmp. Returns -1 if the chosen one cannot be used. */
+ * exists, else $TMPDIR if it is set, else /var/tmp. Returns -1 if the chosen directory cannot be
+ * used. */
 static int choose_directory(const char *asked, char out[PATH_MAX])
 {
     struct stat status;

@@ -87,7 +87,7 @@ struct bench {
     struct effort effort;
 };
 
-/* CLOCK_BOOTTIME in nanoseconds. Any thread. */
+/* Returns the time of CLOCK_BOOTTIME in ns. Any thread may call this function. */
 int64_t now_ns(void);
 
 /* Sleeps for duration_ns, or until the bench is interrupted. */
@@ -109,7 +109,7 @@ struct contender {
 int measure_in_turns(struct contender contenders[2], struct effort effort) MUST_CHECK;
 
 /* Prints one line "holdfast-bench: ..." on stderr. Always returns -1, so that a caller can write
- * `return complain(...)`. Any thread. */
+ * `return complain(...)`. Any thread may call this function. */
 int complain(const char *format, ...) PRINTF_LIKE(1, 2);
 
 /* Prints the last lines of a program's log on stderr, to show why it failed. */

@@ -38,7 +38,7 @@ struct loader {
     hf_client *client;
     uint32_t first; /* this thread takes every THREADS-th name from `first` on, below `end` */
     uint32_t end;
-    bool keep; /* leave the handles open */
+    bool keep; /* true: the handles stay open */
     int result;
 };
 
@@ -55,7 +55,8 @@ static int load_one(struct loader *loader, uint32_t index)
         error = hf_release(lock);
     }
     if (!loader->keep) {
-        hf_close(lock); /* otherwise hf_disconnect() closes the handle after the measurement */
+        hf_close(lock); /* if this thread keeps the handle, hf_disconnect() closes it after the
+                         * measurement */
     }
     return error == 0 ? 0 : complain("%s: %s", name, hf_strerror(error));
 }

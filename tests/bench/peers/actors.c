@@ -73,7 +73,8 @@ int actors_await_or_not(struct actors *actors, const _Atomic uint32_t *value, ui
                         int64_t timeout_ns)
 {
     const int64_t give_up_ns = now_ns() + timeout_ns;
-    /* acquire: pairs with the release of the actor; sees what the actor wrote before it */
+    /* acquire: pairs with the release of the actor; the bench sees what the actor wrote before that
+     * release */
     while (atomic_load_explicit(value, memory_order_acquire) < goal) {
         if (collect(actors) != 0) {
             return -1;
@@ -100,7 +101,7 @@ int actors_await(struct actors *actors, const _Atomic uint32_t *value, uint32_t 
 int actors_join(struct actors *actors, int64_t timeout_ns)
 {
     const int64_t give_up_ns = now_ns() + timeout_ns;
-    for (;;) { /* ends when timeout_ns is over */
+    for (;;) { /* the loop ends when timeout_ns is over */
         bool all_ended = true;
         if (collect(actors) != 0) {
             return -1;

@@ -13,7 +13,8 @@
 
 enum { ACTORS_MAX = 16 };
 
-/* The work of an actor. Its process ends when this returns, with success if it returns 0. */
+/* The work of an actor. The actor's process ends when this function returns, with success if the
+ * function returned 0. */
 typedef int actor_fn(struct peer_run *run, void *stage, uint32_t index);
 
 struct actors {

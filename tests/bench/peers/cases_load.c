@@ -1,13 +1,13 @@
 /*
  * Cases 1 to 6: the cost of a lock and of its hand-overs while nothing goes wrong.
  *
- * A closed loop measures how many pairs are possible. An open loop measures latencies, at half of
- * the rate of the closed loop just before, but at most rate_max for each client. So a slower peer
- * gets a slower load. The table shows the rate of the load.
+ * A closed loop measures how many pairs (acquire and release) are possible. An open loop measures
+ * latencies, at half of the rate of the closed loop just before, but at most at lone_rate_max or
+ * crowd_rate_max. So a slower peer gets a slower load. The table shows the rate of the load.
  *
  * The contended locks (cases 4 and 5) have no open loop: in a queue that is never empty, only the
- * hand-over has a meaning. Its time begins when one client calls release() and ends when the other
- * client's acquire() returns.
+ * hand-over has a meaning. The time of a hand-over begins when one client calls release(), and
+ * ends when the other client's acquire() returns.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ static const double second = 1e9;
 
 struct shape {
     const char *name;
-    uint32_t workers; /* 0: one on each host, and these alternate */
+    uint32_t workers; /* 0: one worker on each host, and the workers alternate */
     enum load_names names;
     uint32_t reader_percent;
     bool across_hosts;

@@ -193,7 +193,8 @@ static int load_client(void)
     char path[PATH_MAX];
     void *library = NULL;
     if (library_path(path, sizeof(path)) == 0) {
-        library = dlopen(path, RTLD_NOW | RTLD_LOCAL); /* stays loaded: Go cannot be unloaded */
+        library = dlopen(path,
+                         RTLD_NOW | RTLD_LOCAL); /* never unloaded, because Go does not allow it */
     }
     if (library == NULL) {
         return complain("etcd's client: %s", dlerror());
@@ -231,7 +232,7 @@ static int etcd_connect(struct peer_run *run, uint32_t host, void **out_client)
     static const int64_t second_ns = INT64_C(1000000000);
     char endpoints[ENDPOINTS_MAX] = "";
     size_t used = 0;
-    /* begins with the member on the client's own host */
+    /* the list begins with the member on the client's own host */
     for (size_t i = 0; i < run->server_count; i++) {
         size_t at = (host + i) % run->server_count;
         used += (size_t)snprintf(endpoints + used, sizeof(endpoints) - used, "%s127.0.0.1:%u",

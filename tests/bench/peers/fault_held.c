@@ -75,7 +75,7 @@ static int client_plays(struct peer_run *run, void *arg, uint32_t index)
     }
     /* release: pairs with the acquire in actors_await */
     atomic_fetch_add_explicit(&stage->ready, 1, memory_order_release);
-    /* acquire: pairs with the release in measure_one; sees fill_until_ns */
+    /* acquire: pairs with the release in measure_one, which publishes fill_until_ns */
     while (atomic_load_explicit(&stage->begin, memory_order_acquire) == 0) {
         actor_sleep(step_ns);
     }

@@ -56,7 +56,7 @@ static int pair_once(struct peer_run *run, struct stage *stage, uint32_t index, 
     int result = run->kind->acquire(lock, PEER_EXCLUSIVE, acquire_timeout_ns, &token);
     if (result == PEER_OK && index >= FRESH_CLIENTS) {
         guard_enter(&stage->guard, index, PEER_EXCLUSIVE, token, &place->findings);
-        actor_sleep(inside_ns); /* long enough that a second holder would be noticed */
+        actor_sleep(inside_ns); /* the hold is so long that a second holder would be noticed */
         guard_leave(&stage->guard, index, PEER_EXCLUSIVE, &place->findings);
         place->exclusive++;
     }

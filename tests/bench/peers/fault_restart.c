@@ -51,7 +51,7 @@ static void believe(const struct peer_run *run, struct stage *stage, uint32_t in
 {
     for (uint32_t i = 0; i < LOCKS; i++) {
         bool held = run->kind->held == NULL || run->kind->held(locks[i]) == PEER_OK;
-        /* relaxed: one value alone, which may be a little old in any case */
+        /* relaxed: nothing else depends on this value, which may be a little old in any case */
         atomic_store_explicit(&stage->believed[index * LOCKS + i], held, memory_order_relaxed);
     }
 }

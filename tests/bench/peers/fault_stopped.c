@@ -32,7 +32,7 @@ static const int64_t write_every_ns = 500000;
 static const int64_t after_waking_ns = INT64_C(3000000000);
 
 struct pair {
-    /* 1: the second client has the lock; had_ns and highest were written before */
+    /* 1: the second client has the lock; set after had_ns and highest */
     _Atomic uint32_t had;
     /* the highest token that the resource saw, which is the second client's */
     _Atomic uint64_t highest;
@@ -47,7 +47,7 @@ struct stage {
     _Atomic uint32_t hold;
     _Atomic uint32_t wait;
     _Atomic uint32_t had;
-    _Atomic uint32_t end; /* the stopped clients may end now */
+    _Atomic uint32_t end; /* 1: the stopped clients may end */
     _Atomic uint32_t over;
     uint32_t round;
     struct pair pairs[PAIRS];

@@ -13,10 +13,10 @@
 #include "peer.h"
 
 struct guard {
-    volatile uint64_t inside; /* worker + 1 of the exclusive holder; 0: nobody */
+    volatile uint64_t inside; /* the exclusive holder's worker number, plus 1; 0: nobody */
     volatile uint64_t sum;    /* exclusive holds so far */
     volatile uint64_t token;  /* the highest token so far */
-    volatile uint64_t last;   /* worker + 1 of the last exclusive holder */
+    volatile uint64_t last;   /* the last exclusive holder's worker number, plus 1 */
     volatile int64_t left_ns; /* when the last exclusive holder began to release */
     _Atomic uint32_t readers; /* shared holders inside */
 };

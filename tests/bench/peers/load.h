@@ -1,6 +1,6 @@
 /*
- * The load: worker processes that take and release locks of a peer. All run the same loop and read
- * the same clock, and the harness checks that exclusion held.
+ * The load: worker processes that take and release locks of a peer. All workers run the same loop
+ * and read the same clock, and the harness checks that exclusion held.
  *
  * Workers are forked, connect, open their locks, meet at a barrier and warm up. Then they meet
  * again and measure. A *closed* loop begins the next pair when the last pair is done, so it
@@ -24,7 +24,7 @@ enum { LOAD_WORKERS_MAX = 32 };
 
 enum load_names {
     LOAD_OWN,   /* each worker has its own lock, which it opens once */
-    LOAD_SAME,  /* all workers have the same lock, which each opens once */
+    LOAD_SAME,  /* all workers have the same lock, which each worker opens once */
     LOAD_FRESH, /* each pair opens, acquires, releases and closes a name that was never used */
 };
 
@@ -44,7 +44,7 @@ struct load {
 struct load_result {
     int64_t took_ns;
     uint64_t pairs;
-    uint64_t handovers; /* pairs whose predecessor in the lock was another worker */
+    uint64_t handovers; /* pairs for which the lock's previous holder was another worker */
     uint64_t least;     /* the pairs of the worker with the fewest pairs */
     uint64_t most;
     uint64_t timeouts; /* acquires that timed out */
@@ -59,8 +59,8 @@ struct load_result {
     struct histogram handover;  /* from one worker's release to the return of another's acquire */
 };
 
-/* Runs the load on a peer that is up. Returns -1 after complain(). All workers have ended when it
- * returns, even after a failure. */
+/* Runs the load on a peer that is up. Returns -1 after complain(). All workers have ended when this
+ * function returns, even after a failure. */
 int load_run(struct peer_run *run, const struct load *load, struct load_result *out) MUST_CHECK;
 
 /* Returns the cost of two readings of the clock, in ns. Every latency contains it. */

@@ -397,7 +397,7 @@ static int make_directory(const struct options *options, char *path, size_t size
         return complain("%s: %s", below, strerror(errno));
     }
     int needed = snprintf(path, size, "%s/peers.XXXXXX", whole);
-    if (needed < 0 || needed > 60) { /* servers put sockets two folders below this one */
+    if (needed < 0 || needed > 60) { /* servers put sockets two folders below this folder */
         return complain("%s: too long for Unix sockets below it; choose another --dir", whole);
     }
     /* Servers that run as another user must be able to pass through this folder. */

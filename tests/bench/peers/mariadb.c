@@ -74,7 +74,7 @@ static enum sql_outcome outcome_of(MYSQL *mysql)
     }
 }
 
-/* *out_yes is the value of the last statement that returned a row. */
+/* Runs the statements. *out_yes is the value of the last statement that returned a row. */
 static enum sql_outcome run_statement(void *handle, const char *text, bool *out_yes)
 {
     *out_yes = false;

@@ -5,10 +5,10 @@
  *
  * A *run* is a peer that is up: it was started below its own folder, and its servers are known by
  * process id. The bench's process calls start, stop, kill and restart, one at a time. Clients live
- * in worker processes, which the harness forks after start(). Only the worker calls connect() and
- * the functions that take a client or a lock, from one thread, so no connection may exist before
- * the fork. start() creates what the workers must share (a mutex in shared memory, an open file)
- * and keeps it in run->state.
+ * in worker processes, which the harness forks after start(). Only a worker calls connect() and
+ * the functions that take a client or a lock. It calls them from one thread, and no connection may
+ * exist before the fork. start() creates what the workers must share (a mutex in shared memory, an
+ * open file) and keeps it in run->state.
  *
  * A client in another language is a library that connect() loads in the worker (etcd.c), so the
  * loop and the clock are the same for it. Such a peer's `fairness` text tells the cost of a call

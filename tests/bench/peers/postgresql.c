@@ -50,7 +50,8 @@ static bool lives(void *handle)
     return PQconsumeInput(handle) == 1 && PQstatus(handle) == CONNECTION_OK;
 }
 
-/* *out_yes is whether the text returns a row whose value is not the boolean false. */
+/* Runs the statements. *out_yes is whether they return a row whose value is not the boolean
+ * false. */
 static enum sql_outcome run_statement(void *handle, const char *text, bool *out_yes)
 {
     enum sql_outcome outcome = SQL_DONE;

@@ -55,9 +55,9 @@ int redis_held(void *lock);
 void redis_next_value(struct redis_lock *lock);
 void redis_pause(struct redis_client *client);
 
-/* These append a request about the lock to the context's output. redis_ask_set() sets the key for a
- * lease if there is no such key. redis_ask_delete() deletes the key, and redis_ask_renew() renews
- * its lease, if the key has the lock's value. */
+/* These functions append a request about the lock to the context's output. redis_ask_set() sets the
+ * key for a lease if there is no such key. redis_ask_delete() deletes the key, and
+ * redis_ask_renew() renews its lease, if the key has the lock's value. */
 void redis_ask_set(struct redisContext *context, const struct redis_lock *lock);
 void redis_ask_delete(struct redisContext *context, const struct redis_lock *lock);
 void redis_ask_renew(struct redisContext *context, const struct redis_lock *lock);

@@ -1,12 +1,13 @@
 /*
  * Redlock with three or five Redis servers on TCP ports of the loopback, as fast as its rules
  * allow. A request goes to all servers at once, and the call returns when a majority has answered.
- * The client reads later answers before those of its next request. A hold counts only if a majority
- * said OK within its validity time. This time begins when the client sends the request, and is the
- * lease less the drift (1 % and 2 ms). A client that did not get the lock deletes its key on all
- * servers, pauses and tries again.
+ * The client reads the other answers before those of its next request. A hold counts only if a
+ * majority said OK within the hold's validity time. This time begins when the client sends the
+ * request, and is the lease less the drift (1 % and 2 ms). A client that did not get the lock
+ * deletes its key on all servers, pauses and tries again.
  *
- * Each server answers in the order of its requests, so the number of an answer tells its request.
+ * Each server answers in the order of its requests. So the number of an answer shows to which
+ * request the answer belongs.
  */
 #include <errno.h>
 #include <hiredis/hiredis.h>

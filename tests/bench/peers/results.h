@@ -34,7 +34,7 @@ void results_destroy(struct results *results);
 /* Adds one line above the tables, for example about the machine. */
 void results_say(struct results *results, const char *format, ...) PRINTF_LIKE(2, 3);
 
-/* Names a case and says what it measures. A second call with the same name replaces that text. */
+/* Names a case and says what it measures. A second call with the same name replaces the text. */
 void results_case(struct results *results, const char *name, const char *what);
 
 /* Places a column before it has values; otherwise the columns follow in the order of their first

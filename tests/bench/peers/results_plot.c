@@ -66,7 +66,7 @@ static void plot_points(FILE *gnuplot, const struct results_row *row, size_t at)
     int64_t at_ns = -1;
     int64_t value_ns = 0;
     fprintf(gnuplot, "$data%zu << END\n", at);
-    /* ends: each instant is later than the previous one */
+    /* the loop ends, because each instant is later than the previous one */
     while (next_instant(row, at_ns, &at_ns, &value_ns)) {
         fprintf(gnuplot, "%.6f %.9f\n", (double)at_ns / 1e9, (double)value_ns / 1e9);
     }

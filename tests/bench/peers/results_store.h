@@ -1,5 +1,5 @@
 /*
- * The data structures of results.h. Only results.c (fills them), results_print.c (prints them),
+ * The data structures of results.h. Only results.c, which fills them, results_print.c,
  * results_plot.c and results_targets.c include this header.
  */
 #ifndef PEERS_RESULTS_STORE_H
@@ -63,7 +63,8 @@ struct results {
     bool full; /* complain() has reported that a value was lost because there was no room */
 };
 
-/* These return the median, the least and the greatest value of a cell, which must have values. */
+/* These functions return the median, the least and the greatest value of a cell, which must have
+ * values. */
 double cell_median(const struct results_cell *cell);
 double cell_least(const struct results_cell *cell);
 double cell_most(const struct results_cell *cell);

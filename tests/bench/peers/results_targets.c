@@ -96,7 +96,7 @@ static const struct results_row *find_row(const struct results_table *table, con
     return NULL;
 }
 
-/* Returns -1 if there is no such column. */
+/* Returns the index of the quantity's column, or -1 if there is no such column. */
 static int find_column(const struct results_table *table, const char *quantity)
 {
     for (size_t c = 0; c < table->column_count; c++) {
@@ -113,7 +113,8 @@ static const char *title_of(const char *word)
     return kind == NULL ? word : kind->title;
 }
 
-/* Returns NULL if the cell has no values, or has a word in their place. */
+/* Returns the row's cell in the column. Returns NULL if the cell has no values, or has a word in
+ * their place. */
 static const struct results_cell *cell_with_values(const struct results_row *row, int column)
 {
     const struct results_cell *cell = row == NULL || column < 0 ? NULL : &row->cells[column];
@@ -216,7 +217,7 @@ static void measure_first(const struct results_table *table, const struct result
     size_t ahead = 0;
     name_one(table, own, cell, column, one, sizeof(one));
     add_text(text, size, &used, strstr(one, own->peer) == one ? one + strlen(own->peer) + 1 : one);
-    /* ends: each round names one row */
+    /* the loop ends, because each round names one row */
     while ((row = next_ahead(table, column, mine, is_named)) != NULL) {
         if (ahead < AHEAD_MAX) {
             name_one(table, row, &row->cells[column], column, one, sizeof(one));

@@ -2,10 +2,10 @@
  * Holdfast's targets, and whether Holdfast met them: a table of its own, computed from the measured
  * values of Holdfast and its peers.
  *
- * Two peers are compared repetition by repetition, because their runs in one repetition follow each
- * other shortly. The table has the median and the spread of the ratios of all repetitions. The
- * target "first" compares medians. It names each peer that is better, even one that flushes nothing
- * or has no lease; the tables describe these peers.
+ * Two peers are compared repetition by repetition, because little time passes between their runs in
+ * one repetition. The table has the median and the spread of the ratios of all repetitions. The
+ * target "first" compares medians. It names each peer that is better, even a peer that flushes
+ * nothing or has no lease; the tables describe these peers.
  */
 #ifndef PEERS_RESULTS_TARGETS_H
 #define PEERS_RESULTS_TARGETS_H

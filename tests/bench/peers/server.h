@@ -26,7 +26,7 @@ struct server {
     size_t text_size;
 };
 
-/* Makes the folder BELOW/NAME for the server. The folder belongs to that user (a static text, or
+/* Makes the folder BELOW/NAME for the server. The folder belongs to `user` (a static text, or
  * NULL). */
 int server_prepare(struct server *server, const char *below, const char *name,
                    const char *user) MUST_CHECK;

@@ -11,7 +11,7 @@
 
 #include "peer.h"
 
-/* SQL_CONNECTIONS: how many the server accepts */
+/* SQL_CONNECTIONS: how many connections the server accepts */
 enum { SQL_STATEMENT_MAX = 384, SQL_CONNECTIONS = 100 };
 
 enum sql_outcome {
@@ -47,8 +47,8 @@ struct sql_database {
     /* Limits how long later statements wait for a lock. NULL: each statement has its own limit. */
     enum sql_outcome (*set_timeout)(struct sql_connection *connection, int64_t timeout_ns);
 
-    /* These write the statement that takes or releases a session lock. The value of the statement
-     * is whether it succeeded. */
+    /* These functions write the statement that takes or releases a session lock. The value of the
+     * statement is whether it succeeded. */
     void (*acquire_text)(const char *name, enum peer_mode mode, int64_t timeout_ns,
                          char text[SQL_STATEMENT_MAX]);
     void (*release_text)(const char *name, enum peer_mode mode, char text[SQL_STATEMENT_MAX]);

@@ -135,7 +135,7 @@ static int zookeeper_connect(struct peer_run *run, uint32_t host, void **out_cli
 {
     char hosts[128] = "";
     size_t used = 0;
-    /* begins with the server on the client's own host */
+    /* the list begins with the server on the client's own host */
     for (size_t i = 0; i < run->server_count; i++) {
         size_t at = (host + i) % run->server_count;
         used += (size_t)snprintf(hosts + used, sizeof(hosts) - used, "%s127.0.0.1:%u",
