@@ -159,7 +159,7 @@ static bool outlasted_by_lease(int64_t lease_ms)
     }
     ck_assert_int_eq(result, HF_ELOST);
     int64_t lost_ns = boottime_now();
-    bool shown = lost_ns - told_ns < stall_ns; /* otherwise max_stall may have ended the hold */
+    bool shown = lost_ns - told_ns < stall_ns; /* if false, max_stall may have ended the hold */
     ck_assert(!shown || lost_ns >= hold.deadline_ns);
     served();
     /* no release is tried first, because it would free the lock if the agent has not ended the hold

@@ -139,7 +139,7 @@ START_TEST(no_lock_delay_passes_on_at_a_death)
 }
 END_TEST
 
-/* The time until which a lock is closed outlives the agent. */
+/* A lock stays closed until the same time although the agent restarts. */
 START_TEST(lock_stays_closed_over_a_restart)
 {
     held_and_awaited("delay", 2500, HF_EXCLUSIVE);

@@ -28,7 +28,7 @@ enum {
     MAPPINGS = 60000, /* mappings of each process, which the kernel limits to 65,530 */
     PROCESSES = 24,
     PUNCHERS = 4,
-    ROUNDS_MS = 3 * TTL_MS / 2, /* in less than TTL_MS no session could end */
+    ROUNDS_MS = 3 * TTL_MS / 2, /* longer than TTL_MS, because no session ends earlier */
 };
 
 static struct agent_process agent;
@@ -114,7 +114,7 @@ static void start_steady_puncher(int fd)
     close(ends[0]);
 }
 
-/* The first one is steady. */
+/* Starts all punchers. The first of them is the steady puncher. */
 static void start_punchers(int fd)
 {
     start_steady_puncher(fd);
@@ -131,7 +131,7 @@ static void start_punchers(int fd)
 
 static void end_culprits(void)
 {
-    while (culprit_count > 0) { /* the last ones first: they punch the holes */
+    while (culprit_count > 0) { /* in reverse order, so that the punchers end first */
         kill_process(culprits[--culprit_count]);
     }
 }
@@ -141,7 +141,8 @@ START_TEST(no_hold_of_another_namespace_ends)
     int fd = open_region("bad");
     start_mappings(fd, PROCESSES);
     start_punchers(fd);
-    /* On a busy machine the punchers may not have run within ROUNDS_MS, so the loop may go on. */
+    /* On a busy machine the punchers may not have run within ROUNDS_MS. Then the loop goes on until
+     * the agent has found rubbish. */
     for (unsigned ms = 0;
          ms < ROUNDS_MS ||
          (ms < GUARD_MS && agent_logged(&agent, "event=region_rubbish namespace=bad") == 0);

@@ -120,7 +120,7 @@ void member_restart_beside(struct agent_process *agent, struct actor *holder, un
     bool continued = false;
     for (unsigned tries = 1; !continued; tries++) {
         unsigned before = agent_logged(agent, "event=session_continued");
-        int64_t end_ns = boottime_now(); /* of the session, after the lease and the grace period */
+        int64_t end_ns = boottime_now(); /* the session's end, after lease and grace period */
         end_ns += actor_remaining(holder, 0) + grace_ms * MS;
         agent_stop(agent);
         agent_start(agent);
@@ -133,7 +133,7 @@ void member_restart_beside(struct agent_process *agent, struct actor *holder, un
         }
     }
     int64_t end_ns = boottime_now() + GUARD_MS * MS;
-    while (actor_remaining(holder, 0) <= 0) { /* in jeopardy, until the agent has renewed it */
+    while (actor_remaining(holder, 0) <= 0) { /* the hold is in jeopardy until its renewal */
         REQUIRE(boottime_now() < end_ns, "the hold is lost");
         sleep_ms(10);
     }

@@ -26,7 +26,7 @@
 enum { A, B, C, D, E, HOSTS, TTL_MS = 2000, TTL_LONG_MS = 8000, WAIT_S = 60 };
 
 static struct agent_process agents[HOSTS];
-static unsigned ports[2 * HOSTS]; /* the second half are other addresses, for moves */
+static unsigned ports[2 * HOSTS]; /* the second half is for hosts that move */
 static unsigned ttl_ms;           /* session_ttl */
 static unsigned made;             /* bits of the hosts that have an agent */
 static const char *tls;           /* the folder with the certificates; NULL: no TLS */
@@ -124,8 +124,8 @@ static int change(unsigned host, const char *words, int place)
         ck_assert_msg(status_ == 0, "%s: exit %d: %s", words, status_, member_said);               \
     } while (0)
 
-/* Runs a line of a runbook on that host. In the page host-a is at 10.0.0.1, and moves to 10.0.1.1;
- * host-b is at 10.0.0.2, and so on. */
+/* Runs a line of a runbook on that host. In docs/OPERATIONS.md host-a is at 10.0.0.1, and moves to
+ * 10.0.1.1; host-b is at 10.0.0.2, and so on. */
 static void do_line(unsigned host, const char *line)
 {
     char words[RUNBOOK_LINE_MAX];
@@ -175,7 +175,7 @@ static void await_voters(unsigned host, const char *letters)
 
 /* ---- load ---- */
 
-/* What the processes of the load share. */
+/* The memory that the loading processes share. */
 static struct shared {
     _Atomic bool stop;
     _Atomic int32_t holder; /* the pid of the holder; 0: none */
@@ -234,7 +234,7 @@ static void start_load(unsigned hosts)
     }
 }
 
-/* Waits until each loading host has had some more holds. */
+/* Waits until each loading host has taken the lock three more times. */
 static void await_load(void)
 {
     uint64_t before[HOSTS];
@@ -278,8 +278,8 @@ static uint64_t take(unsigned host, const char *name)
 
 /* ---- tests ---- */
 
-/* The runbook "from one host to three", and its way back. A process that held a lock before goes on
- * holding it, a waiter is served, and with three voters the first host may fail. */
+/* The runbook "from one host to three", and its way back. During the changes a holder keeps its
+ * lock. A waiter is served, and with three voters the first host may fail. */
 START_TEST(from_one_host_to_three)
 {
     const unsigned all = 1U << A | 1U << B | 1U << C;
@@ -383,7 +383,7 @@ START_TEST(a_removed_voter_comes_back)
     actor_ready(&holder, agents[A].socket);
     ck_assert_int_eq(actor_open(&holder, 0, "job", 10), 0);
     ck_assert_int_eq(actor_acquire(&holder, 0, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
-    for (int i = 0; i < 2; i++) { /* the emptied store has no host's holds */
+    for (int i = 0; i < 2; i++) { /* the second start finds the store empty, without any holds */
         member_restart_beside(&agents[A], &holder, ttl_ms);
     }
     ck_assert_uint_eq(agent_logged(&agents[A], "event=store_retired"), 1);
@@ -396,7 +396,7 @@ START_TEST(a_removed_voter_comes_back)
 }
 END_TEST
 
-/* Runs a shell command. HERE is that agent's folder. */
+/* Runs a shell command. In it, $HERE is the folder of the host's agent. */
 static void run_there(unsigned host, const char *words)
 {
     char line[1024];
@@ -454,13 +454,14 @@ START_TEST(a_removed_voter_is_added_again_with_another_store)
     CHANGED(B, "add host-c", C);
     await_voters(C, "abc");
     agent_stop(&agents[C]);
-    /* B starts and no longer knows with which store host-c renewed its session. */
+    /* After its restart, host-b's agent no longer knows with which store host-c renewed its
+     * session. */
     agent_kill(&agents[B]);
     agent_start(&agents[B]);
     run_there(C, "mv $HERE/state $HERE/new-state; mv $HERE/old-state $HERE/state");
     unsigned votes = agent_logged(&agents[C], "event=voter_votes");
     agent_start(&agents[C]);
-    ck_assert_uint_gt(take(C, "job"), token); /* the other voters serve it */
+    ck_assert_uint_gt(take(C, "job"), token); /* the other voters serve host-c */
     member_await_logged(&agents[C], "event=voter_refused");
     ck_assert_uint_eq(agent_logged(&agents[C], "event=voter_votes"), votes);
     agent_stop(&agents[C]);
@@ -470,9 +471,9 @@ START_TEST(a_removed_voter_is_added_again_with_another_store)
 }
 END_TEST
 
-/* A host was added as a voter, and its file still calls it an observer. Its store is lost. The
- * record that it then learns names it together with the lost store. It does not vote, but its host
- * is served, and it may start over. */
+/* An observer was added as a voter, but its file still calls it an observer. It loses its store.
+ * The record of voters that it then learns names it with the lost store. So its agent does not
+ * vote, but its host is served, and it may start over as a voter. */
 START_TEST(an_observer_that_the_record_names_with_another_store)
 {
     char text[2048];
@@ -502,8 +503,8 @@ START_TEST(an_observer_that_the_record_names_with_another_store)
 }
 END_TEST
 
-/* By mistake the stores of two survivors are recovered. When the two cells meet, each of them logs
- * it, and neither follows the other. */
+/* By mistake the stores of two survivors are recovered. When the two cells meet, both log the
+ * conflict, and neither follows the other. */
 START_TEST(two_recovered_cells_meet)
 {
     char words[512];
@@ -516,7 +517,7 @@ START_TEST(two_recovered_cells_meet)
     for (unsigned host = A; host <= B; host++) {
         snprintf(words, sizeof(words), "%s --config $HERE/holdfast.conf --recover=members",
                  binary_path("holdfastd"));
-        run_there(host, words); /* while no other agent runs, which would be asked */
+        run_there(host, words); /* the recovery would ask a running agent */
     }
     for (unsigned host = A; host <= B; host++) {
         agent_launch(&agents[host]);
@@ -540,7 +541,7 @@ START_TEST(two_recovered_cells_meet)
 }
 END_TEST
 
-/* A voter and an observer were down during two changes. Both learn the last record. */
+/* A voter and an observer were down during two changes. Both learn the last record of voters. */
 START_TEST(who_missed_two_changes)
 {
     make(1U << A | 1U << B | 1U << C | 1U << D | 1U << E, 1U << A | 1U << B | 1U << C, "");
@@ -568,7 +569,8 @@ START_TEST(a_voter_moves)
     struct runbook runbook;
     const unsigned all = 1U << A | 1U << B | 1U << C;
     runbook_read(&runbook, "6. Move a voter", 2);
-    ttl_ms = TTL_LONG_MS; /* longer than host-b has no agent, on a slow machine too */
+    /* longer than the time in which host-b has no agent, even on a slow machine */
+    ttl_ms = TTL_LONG_MS;
     make(all, all, "");
     actor_ready(&holder, agents[B].socket);
     ck_assert_int_eq(actor_open(&holder, 0, "held", 10), 0);
@@ -722,17 +724,17 @@ START_TEST(what_is_refused)
     ck_assert_msg(
         strstr(member_said, "host-e is no voter, expected one of host-a, host-b, host-c; ") != NULL,
         "%s", member_said);
-    ck_assert_int_eq(change(A, "replace host-e host-d", D), 70); /* it adds nobody, either */
+    ck_assert_int_eq(change(A, "replace host-e host-d", D), 70); /* host-d is not added, either */
     ck_assert_msg(
         strstr(member_said, "host-e is no voter, expected one of host-a, host-b, host-c ") != NULL,
         "%s", member_said);
     await_voters(A, "abc");
     make(1U << D, 1U << A, "");
     agent_pause(&agents[C]);
-    member_await_listed(&agents[A], "host-c down at "); /* its silence counts as no answer */
+    member_await_listed(&agents[A], "host-c down at "); /* host-a notices that host-c is silent */
     ck_assert_int_eq(change(A, "add host-d", D), 75);
     ck_assert_msg(strstr(member_said, "host-c does not answer") != NULL, "%s", member_said);
-    ck_assert_int_eq(change(A, "remove host-b", -1), 75); /* one of two would answer */
+    ck_assert_int_eq(change(A, "remove host-b", -1), 75); /* only one of two voters would answer */
     ck_assert_msg(strstr(member_said, "host-c does not answer") != NULL, "%s", member_said);
     agent_continue(&agents[C]);
     await_voters(A, "abc");
@@ -742,14 +744,14 @@ START_TEST(what_is_refused)
     ck_assert_msg(strstr(member_said, "the only voter") != NULL, "%s", member_said);
     await_voters(D, "a");
     ck_assert_uint_gt(take(D, "job"), 0);
-    /* a `replace` that was interrupted after the removal goes on */
+    /* this completes a `replace` that was interrupted after the removal */
     CHANGED(A, "replace host-c host-d", D);
     await_voters(D, "ad");
 }
 END_TEST
 
-/* An operator asks for a change while a majority is paused. It takes place when the majority is
- * back. */
+/* An operator asks for a change while a majority is paused. The change takes place when the
+ * majority is back. */
 START_TEST(a_change_while_a_majority_is_away)
 {
     char line[128];

@@ -77,7 +77,7 @@ static pid_t keep(void)
         REQUIRE(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0, "mount: %s",
                 strerror(errno));
         REQUIRE(write(ready[1], &byte, 1) == 1, "write");
-        for (;;) { /* until the process is killed, or its parent ends */
+        for (;;) { /* this lasts until the process is killed, or its parent ends */
             pause();
         }
     }
@@ -214,8 +214,8 @@ void network_cut(struct network *network, unsigned from, unsigned to)
     network_lose(network, from, to, CUT);
 }
 
-/* Sets the loss on all links of one host in both directions. If host >= hosts, sets it on all
- * links. */
+/* Sets the loss on all links of one host in both directions. If host >= network->hosts, sets the
+ * loss on all links. */
 static void set_links(struct network *network, unsigned host, uint8_t percent)
 {
     bool all = host >= network->hosts;

@@ -2,11 +2,12 @@
  * First come, first served: no later waiter overtakes a waiter that is in the queue.
  *
  * Precisely: if waiter B begins its call after hf_show() has shown A in the queue (A's cell says
- * WAITING), B's hold has a higher token than A's. The rule also covers a process that only tries.
- * If waiters were seen in the queue when its try began, the process may get the lock only after all
- * of them. A try that finds a range of tokens used up waits in the queue for the next range, so
- * such a try may be in the queue before these waiters. Waiters join one by one, each after the
- * previous waiter was seen in the queue. Other processes try all the time.
+ * WAITING), B's hold has a higher token than A's. The rule also covers a process that only tries to
+ * take the lock, and does not wait. If waiters were seen in the queue when its try began, the
+ * process may get the lock only after all of them. A try that finds a range of tokens used up waits
+ * in the queue for the next range, so such a try may be in the queue before these waiters. Waiters
+ * join one by one, each after the previous waiter was seen in the queue. Other processes try all
+ * the time.
  */
 #include "../suite_main.h"
 #include "actor.h"
@@ -85,8 +86,8 @@ static void stop(void)
 }
 
 /* The holder takes the lock, exclusive or shared, and *first becomes its hold. Then all waiters
- * join, one after another. Returns the time at which the first waiter was seen in the queue. (A try
- * may take the lock for a moment while the holder reads. Such a try must not be shown as a
+ * join, one after another. Returns the time at which the first waiter was seen in the queue. (If
+ * the holder has the lock shared, a try may take it for a moment. Such a try must not be shown as a
  * waiter.) */
 static int64_t join_all(unsigned round, struct hf_hold *first)
 {

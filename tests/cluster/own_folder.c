@@ -131,7 +131,8 @@ START_TEST(a_client_keeps_its_own_folder)
 }
 END_TEST
 
-/* Makes the kernel forget the folders that were looked up before, as when memory is short. */
+/* Makes the kernel forget the folders that were looked up before. It also does so when memory is
+ * short. */
 static void forget_folders(void)
 {
     int fd = open("/proc/sys/vm/drop_caches", O_WRONLY | O_CLOEXEC);
@@ -139,7 +140,7 @@ static void forget_folders(void)
     close(fd);
 }
 
-/* The next agent looks for its client's process by the pid in the record. */
+/* The next agent looks for the client's process by the pid in the client's record. */
 START_TEST(a_client_of_before_keeps_its_own_folder)
 {
     start_culprit(folders[_i], true);

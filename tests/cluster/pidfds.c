@@ -29,7 +29,8 @@ enum {
     DEATHS = 6,
     TTL_MS = 2000,
     TURN_MAX_MS = TTL_MS / 20,
-    AFTER_MS = 200, /* for so long, or longer, the loop's time is measured after a death */
+    /* for at least this time after a death the loop's processor time is measured */
+    AFTER_MS = 200,
     QUICK_DEATHS = 300,
     /* the limit for half of the deaths, without the time in which a process had no processor */
     QUICK_MAX_MS = 50,
@@ -122,7 +123,7 @@ static void be_attacker(int orders, int answers)
     _exit(0);
 }
 
-/* Waits until the agent has logged so many deaths. */
+/* Waits until the agent has logged this number of deaths. */
 static void await_deaths(unsigned deaths)
 {
     int64_t end_ns = boottime_now() + GUARD_MS * MS;
@@ -133,8 +134,8 @@ static void await_deaths(unsigned deaths)
 }
 
 /* Lets one watched client die. Returns the processor time that the loop's thread used from just
- * before the death until AFTER_MS after it, or until the agent has handled the death. `deaths` is
- * the number of deaths then. */
+ * before the death until AFTER_MS after it, or longer if the agent has not logged the death by
+ * then. `deaths` counts all deaths, including this one. */
 static int64_t die_watched(unsigned deaths)
 {
     int orders[2];
@@ -240,8 +241,8 @@ START_TEST(a_death_is_seen_at_once)
     for (unsigned i = 0; i < QUICK_DEATHS; i++) {
         pid_t pid = hold(answers[1]);
         byte_from(answers[0]);
-        /* On a busy machine the killed process waits for a processor, in which it ends, and this
-         * process waits for one after it was woken. */
+        /* On a busy machine the killed process waits for a processor before it can end, and this
+         * process waits for one after it was woken. The test subtracts these times. */
         int64_t unserved_ns = process_unserved_ns(pid) + process_unserved_ns(getpid());
         int64_t began_ns = boottime_now();
         kill(pid, SIGKILL);

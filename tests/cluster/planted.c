@@ -172,7 +172,7 @@ static void add_namespace(void)
 static void (*hobble)(void); /* called in an agent's process before exec(), to take kernel features
                               * away; NULL: takes none away */
 
-/* Runs the agent as its own user. If it serves, ends it. Returns its exit code. */
+/* Runs the agent as its own user. Ends the agent once it serves. Returns its exit code. */
 static int run_agent(void)
 {
     const char *log = path_of("said");
@@ -264,7 +264,7 @@ START_TEST(a_folder_for_the_state)
     make_folder("everybodys", 0, 0777);
     configure("everybodys/state", "own/run/agent.sock");
     refuses(69, "everybodys: found a folder that every user may write to");
-    make_folder("others", OTHER_USER, 0755); /* its owner could replace the folder in it */
+    make_folder("others", OTHER_USER, 0755); /* OTHER_USER could replace others/state */
     make_folder("others/state", AGENT_USER, 0700);
     configure("others/state", "own/run/agent.sock");
     refuses(69, "others: expected a folder of this agent's user or root");
@@ -495,11 +495,11 @@ START_TEST(starts_that_fail_use_up_no_session)
     for (descriptors = 8; run_agent() != 0; descriptors++) {
         ck_assert_uint_lt(descriptors, 100);
         REQUIRE(strstr(said, "event=session_new epoch=2 ") == NULL, "%s", said);
-        /* the start failed after the session was durable */
+        /* counts a start that failed after the session was durable */
         late += strstr(said, "event=session_new epoch=1 ") != NULL;
     }
     REQUIRE(strstr(said, " epoch=1 ") != NULL, "%s", said);
-    /* the last start has epoch 1, too, so these starts gave the session number back */
+    /* the last start has epoch 1, too, so the counted starts gave the session number back */
     ck_assert_uint_gt(late, 1);
 }
 END_TEST

@@ -1,6 +1,6 @@
 /*
- * `holdfastd --recover` asks the other voters, and refuses beside a living majority: nothing is
- * changed then, and every hold goes on. It does its work when the majority is down, or when the
+ * `holdfastd --recover` asks the other voters. If a majority of the voters lives, it refuses,
+ * changes nothing, and every hold goes on. It recovers the cell if the majority is down, or if the
  * agents that answer have no vote. (recovery.c has the recovery itself.)
  */
 #include <arpa/inet.h>
@@ -97,8 +97,8 @@ static void end(void)
     }
 }
 
-/* Runs a shell command, in which $HERE is that agent's folder. Returns the exit status, with what
- * it printed in `said`. */
+/* Runs a shell command, in which $HERE is that agent's folder. Returns its exit status, and copies
+ * its output to `said`. */
 static int run(unsigned host, const char *words)
 {
     char line[1024];
@@ -126,7 +126,7 @@ static int recover(unsigned host)
     return run(host, words);
 }
 
-/* Checks that the last command said this about a host, which is named by its address. */
+/* Checks that the last command printed `before`, the host's name and address, and `after`. */
 static void assert_said(const char *before, unsigned host, const char *after)
 {
     char text[512];
@@ -186,7 +186,8 @@ static void hold(struct actor *actor, unsigned host, const char *name)
     ck_assert_int_eq(actor_acquire(actor, 0, HF_EXCLUSIVE, GUARD_MS, &got), 0);
 }
 
-/* Restarts that voter's agent with an empty store. The others still go, and refuse the store. */
+/* Restarts that voter's agent with an empty store. The other voters' agents still run, and refuse
+ * the empty store. */
 static void lose_store(unsigned host)
 {
     agent_kill(&agents[host]);
@@ -217,12 +218,12 @@ static void await_listener(unsigned host)
 
 /* ---- refused ---- */
 
-/* Both hosts' holds survive, and the survivor's agent goes on as if nothing had been. */
+/* Both hosts' holds survive, and the survivor's agent continues its session. */
 static void beside_a_living_majority(void)
 {
     struct actor near;
     struct actor far;
-    ttl_s = 20; /* longer than this host has no agent, on a slow machine too */
+    ttl_s = 20; /* longer than this host has no agent, even on a slow machine */
     make(ABC);
     hold(&near, C, "near");
     hold(&far, A, "far");
@@ -244,7 +245,7 @@ static void beside_a_living_majority(void)
 START_TEST(refused_beside_a_living_majority)
 {
     beside_a_living_majority();
-    /* one voter that lives is a majority with the store of another one */
+    /* the one living voter and the store of another voter are a majority */
     agent_kill(&agents[B]);
     ck_assert_int_eq(agent_stop(&agents[C]), 0);
     assert_refused(C, 70);
@@ -278,7 +279,8 @@ START_TEST(refused_with_tls)
 }
 END_TEST
 
-/* A store that cannot vote does not count, but the others are a majority without it. */
+/* This host's store cannot vote, so it does not count. The other voters are a majority without
+ * it. */
 START_TEST(refused_with_a_backup)
 {
     char words[512];
@@ -301,8 +303,8 @@ START_TEST(refused_with_a_backup)
 }
 END_TEST
 
-/* The store is an old copy, which the others have noticed. So it does not count, and when host-b is
- * lost, the majority is. */
+/* The store is an old copy, which the others have noticed. So this store does not count, and there
+ * is no majority once host-b is lost. */
 START_TEST(an_old_copy_does_not_count)
 {
     make(ABC);
@@ -324,8 +326,8 @@ START_TEST(an_old_copy_does_not_count)
 }
 END_TEST
 
-/* The cell has replaced this host's voter meanwhile: its voters are asked, and not those of the old
- * record. */
+/* The cell has meanwhile replaced this host's voter. The command asks the cell's present voters,
+ * and not those of this host's old record. */
 START_TEST(refused_when_the_voters_have_changed)
 {
     make(ABC);
@@ -335,7 +337,7 @@ START_TEST(refused_when_the_voters_have_changed)
     int status = member_run(&agents[A], "replace host-c host-d tcp://127.0.0.1:%u --wait 60s",
                             ports[D]);
     ck_assert_msg(status == 0, "%d: %s", status, member_said);
-    agent_kill(&agents[B]); /* of the old record host-a alone is left */
+    agent_kill(&agents[B]); /* of the old record's voters only host-a is left */
     assert_refused(C, 70);
     assert_said("nothing was done: a majority of the voters of record 3 is alive (", A, ", host-d");
     ASSERT_SAID("and host-c is none of those voters: start this host's agent as usual");
@@ -358,7 +360,7 @@ START_TEST(refused_after_another_recovery)
 }
 END_TEST
 
-/* The survivor's host has another address than the record, so nobody answers it. */
+/* The survivor's host has another address than the one in the record, so nobody answers it. */
 START_TEST(refused_at_another_address)
 {
     make(ABC);
@@ -370,7 +372,7 @@ START_TEST(refused_at_another_address)
     assert_refused(C, 70);
     assert_said("nothing was done: a majority of the voters of record 2 may be alive (", A, "");
     ASSERT_SAID("because they know host-c at tcp://");
-    agent_stop(&agents[A]); /* as the message says */
+    agent_stop(&agents[A]); /* the message demands these stops */
     agent_stop(&agents[B]);
     agent_stop(&agents[D]);
     status = recover(C);

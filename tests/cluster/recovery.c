@@ -69,7 +69,8 @@ static void make_clock(void)
     setenv("LD_PRELOAD", binary_path("../tests/libholdfast_faults.so"), 1);
 }
 
-/* Returns how long ago that time of the true clock was, by the hosts' clock. */
+/* Returns how many seconds the hosts' clock has counted since start_ns, a time of the true
+ * clock. */
 static int64_t hosts_seconds_since(int64_t start_ns)
 {
     return (boottime_now() - start_ns) / MS * RATE / 1000;
@@ -113,9 +114,9 @@ static unsigned count_stalls(void)
 }
 
 /* Runs a shell command on a host. The variable HERE has the path of that agent's folder. Returns
- * the exit status. By the hosts' clock a command waits for its agent's answer, and a session lasts,
- * RATE times less than is meant. So a command that a busy machine spoilt is repeated: the agent did
- * not answer in time, or a hold was lost while an agent stood still. */
+ * the exit status. The hosts' clock is fast, so a command stops waiting for its agent, and a
+ * session ends, RATE times too early. On a busy machine this can spoil a command: the agent does
+ * not answer in time, or a hold is lost while an agent stands still. Such a command is repeated. */
 static int run(int host, const char *words)
 {
     char command[2048];
@@ -241,7 +242,7 @@ START_TEST(two_of_three_are_gone)
     }
     pid_t waiter = wait_for_lock(SURVIVOR, "waiter", "true");
     pid_t far = wait_for_lock(OBSERVER, "far", "true");
-    for (unsigned i = 0; i < 10; i++) { /* commits of others are stored once a second */
+    for (unsigned i = 0; i < 10; i++) { /* a voter stores others' commits once a second */
         (void)take((int)i % VOTERS, "other");
         sleep_ms(200);
     }
@@ -344,7 +345,7 @@ START_TEST(only_a_backup_is_left)
     }
     run_well(SURVIVOR, "rm -r $HERE/state; mkdir -m 700 $HERE/state; "
                        "mv $HERE/backup $HERE/state/holdfast.db");
-    /* no agent starts with it */
+    /* no agent starts with the backup */
     ck_assert_int_eq(run(SURVIVOR, "timeout 20 holdfastd --config $HERE/holdfast.conf"), 78);
     ck_assert(agent_logged(&agents[SURVIVOR], "is a backup (of host-c in the cell prod)") > 0);
     int64_t start_ns = boottime_now();

@@ -7,11 +7,12 @@
  * The waiting frames are a heap in the order of their times. A frame that finds the heap full is
  * lost, as in any switch.
  *
- * The relay corrupts a frame by one bit after its Ethernet header. If the kernel has still to
- * compute the checksum, the relay cancels that, so the checksum is wrong and the receiver drops the
- * segment. A frame of several segments, whose checksums nobody has computed, is lost instead. The
- * checksum of an altered frame is computed afterwards, so the receiver's TCP accepts it. That fault
- * is for agents with TLS, because without TLS they believe what TCP gives them.
+ * The relay corrupts a frame by one bit after its Ethernet header. If the kernel has not computed
+ * the checksum yet, the relay prevents it from doing so. Then the checksum is wrong, and the
+ * receiver drops the segment. A frame of several segments, whose checksums nobody has computed, is
+ * lost instead. The checksum of an altered frame is computed afterwards, so the receiver's TCP
+ * accepts it. That fault is for agents with TLS, because without TLS they believe what TCP gives
+ * them.
  */
 #include "relay.h"
 
@@ -61,7 +62,8 @@ struct relay {
     bool known[RELAY_PORTS_MAX]; /* whether the port's host has sent a frame, and so its address
                                   * is known */
     unsigned char addresses[RELAY_PORTS_MAX][ETH_ALEN];
-    struct frame queue[QUEUE_FRAMES]; /* a heap: the frame at (index - 1) / 2 is never due later */
+    /* a heap: a frame is never due before its parent, which is at (index - 1) / 2 */
+    struct frame queue[QUEUE_FRAMES];
     unsigned count;
 };
 

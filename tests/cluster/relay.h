@@ -1,5 +1,5 @@
-/* A bad switch. It carries packets between the ports of the test's network, and makes them late,
- * doubles, reorders, damages or loses them. */
+/* A bad switch. It carries packets between the ports of the test's network. It delays, duplicates,
+ * reorders, damages or loses some of them. */
 #ifndef TESTS_CLUSTER_RELAY_H
 #define TESTS_CLUSTER_RELAY_H
 

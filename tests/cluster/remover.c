@@ -78,7 +78,7 @@ static void await_gone(void)
         sleep_ms(5);
     }
     ck_assert_int_eq(access(path, F_OK), -1);
-    /* The notice that the order waits may arrive after the folder is gone. */
+    /* The remover may report the end of the order a little after it has removed the folder. */
     uint32_t waiting = remover_waiting(remover, SPACE);
     for (unsigned ms = 0; ms < GUARD_MS && waiting > 0; ms += 5) {
         sleep_ms(5);
@@ -199,8 +199,8 @@ START_TEST(a_region_of_another_layout_is_left)
 }
 END_TEST
 
-/* However a client has spoilt the region, after REMOVER_EMPTIED a process that maps it reads zeros,
- * and the region takes up no memory. */
+/* After REMOVER_EMPTIED a process that maps the region reads zeros, and the region takes up no
+ * memory. This holds however a client has spoilt the region. */
 START_TEST(a_region_is_emptied)
 {
     static const off_t sizes[] = {SIZE, 0, SIZE / 2, 3 * SIZE};

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* The step at which the process is, which a failure prints. It is defined in agent_process.c. */
+/* The current step of the process. A failure prints it. It is defined in agent_process.c. */
 extern char require_context[128];
 
 #define REQUIRE(condition, ...)                                                                    \

@@ -406,8 +406,8 @@ START_TEST(a_stall_within_a_turn_is_told)
 }
 END_TEST
 
-/* A clock at a wrong rate costs the hosts of an only voter no hold, because that voter counts its
- * own host's lease by the same clock. No log line may say that holds are at risk. */
+/* The only voter of a cell has a clock with a wrong rate. Its host loses no hold, because the voter
+ * counts its own host's lease by the same clock. No log line may say that holds are at risk. */
 START_TEST(a_clock_that_is_astray_costs_an_only_voter_no_hold)
 {
     char path[128];

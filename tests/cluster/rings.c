@@ -58,7 +58,7 @@ struct raw {
     uint32_t client;
     uint64_t nonce;
     int region_fd;
-    struct hfi_region region; /* the region that came with the last REGION */
+    struct hfi_region region; /* the region of the last REGION frame */
 };
 
 static bool say(const struct raw *raw, const struct hfi_frame *frame)

@@ -5,9 +5,9 @@
  * keep trying.
  *
  * The agent lives, answers, logs no bug and little else, and uses a limited share of the processor.
- * In the other namespace workers take locks in all ways and record that: they are served all the
- * time, no two exclusive holds overlap, and tokens rise. After a restart the agent serves the
- * spoilt namespace, too.
+ * In the other namespace workers take locks in all ways, and record their holds. They are served
+ * all the time, no two exclusive holds overlap, and tokens rise. After a restart the agent serves
+ * the spoilt namespace, too.
  *
  * HOLDFAST_TEST_MINUTES=N: the test lasts N minutes.
  */
@@ -34,7 +34,7 @@ enum {
     WORKERS = 3,
     VICTIMS = 2,
     LOCKS = 3,
-    HISTORY_MAX = 1 << 21, /* the log's events for one minute; each further minute adds as many */
+    HISTORY_MAX = 1 << 21, /* the record's events of one minute; each minute adds as many */
     BEFORE_MS = 1000,
     RUN_MS = 4000,
     BURST = 2000, /* words that are written between two looks at the clock */
