@@ -28,7 +28,7 @@ static inline bool fork_is_wiped(const char *what)
     volatile char *page = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
                                0);
     if (page == MAP_FAILED || madvise((void *)page, size, MADV_WIPEONFORK) != 0) {
-        return true; /* not a fault of the emulation: the test may fail */
+        return true; /* the emulation is not at fault, so the test must run */
     }
     page[0] = 1;
     pid_t child = fork();
@@ -52,7 +52,7 @@ static inline bool holes_can_be_filled(const char *what)
     struct stat status = {0};
     int fd = memfd_create("holes", MFD_CLOEXEC);
     if (fd < 0 || ftruncate(fd, (off_t)size) != 0) {
-        return true; /* not a fault of the emulation: the test may fail */
+        return true; /* the emulation is not at fault, so the test must run */
     }
     void *page = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     bool empty = page != MAP_FAILED &&

@@ -146,7 +146,7 @@ START_TEST(nothing_is_open_to_the_world)
 }
 END_TEST
 
-/* To an agent with --dev only its own user and root may connect. */
+/* Only root and the agent's own user may connect to an agent with --dev. */
 START_TEST(a_development_agent_is_ones_own)
 {
     struct agent_process own;

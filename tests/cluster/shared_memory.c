@@ -136,7 +136,7 @@ START_TEST(an_agent_with_a_shm_of_its_own)
     }
     ck_assert_int_eq(read(ready[0], &byte, 1), 1);
     agent_kill(&agent);
-    int64_t asked_ns = boottime_now(); /* before the call, because the answer may come late */
+    int64_t asked_ns = boottime_now(); /* read before the call, because the answer may come late */
     int64_t end_ns = asked_ns + actor_remaining(&before, 0);
     agent.keeper = keeper;
     agent_start(&agent);

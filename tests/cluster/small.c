@@ -17,8 +17,8 @@
 #include "../suite_main.h"
 
 enum {
-    RESIDENT_KB_MAX = 4096,          /* of the preset small */
-    RESIDENT_KB_MAX_COMPLETE = 4608, /* of a build with TLS and HTTP */
+    RESIDENT_KB_MAX = 4096,          /* for a build with the preset small */
+    RESIDENT_KB_MAX_COMPLETE = 4608, /* for a build with TLS and HTTP */
     REGION_BYTES_MAX = 1 << 20,
     LOCKS = 512, /* `locks` of the profile */
     ACTORS = 8,

@@ -225,8 +225,8 @@ START_TEST(a_lie_to_the_next_agent)
     agent_kill(&agent);
     tell((unsigned)_i);
     agent_start(&agent);
-    ck_assert_uint_eq(agent_logged(&agent, "event=session_new"), 1); /* the line of the first
-                                                                      * agent's start */
+    /* only the start of the first agent logged this line */
+    ck_assert_uint_eq(agent_logged(&agent, "event=session_new"), 1);
     int64_t took_ms = have_it(&after);
     printf("lie %d: had again after %lld ms, by the next agent\n", _i, (long long)took_ms);
     ck_assert_uint_gt(after, before);

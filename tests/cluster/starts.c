@@ -128,7 +128,7 @@ START_TEST(a_start_is_granted_after_the_holders_of_each_mode)
         enum hf_mode theirs = i & 1 ? HF_SHARED : HF_EXCLUSIVE;
         enum hf_mode mine = i & 2 ? HF_SHARED : HF_EXCLUSIVE;
         if (theirs == HF_SHARED && mine == HF_SHARED) {
-            continue; /* these two do not wait for each other */
+            continue; /* shared holds do not exclude each other */
         }
         ck_assert_int_eq(actor_acquire(&two, 0, theirs, GUARD_MS, &hold), 0);
         start(mine, -1);
@@ -165,7 +165,7 @@ START_TEST(a_holders_death_brings_the_turn)
 }
 END_TEST
 
-/* The process dies when its start has got the lock and it has not read the event yet. */
+/* The process dies when its hf_acquire_start() has got the lock, but before it reads the event. */
 START_TEST(a_death_before_the_event_is_read_passes_the_lock_on)
 {
     struct actor_reply reply;
@@ -176,7 +176,7 @@ START_TEST(a_death_before_the_event_is_read_passes_the_lock_on)
     actor_wait(&two, 1, HF_EXCLUSIVE);
     ck_assert(!actor_receive(&two, &reply, 200));
     ck_assert_int_eq(actor_release(&two, 0), 0);
-    ck_assert(!actor_receive(&two, &reply, 200)); /* the lock went to the start */
+    ck_assert(!actor_receive(&two, &reply, 200)); /* the lock went to `one` */
     actor_kill(&one);
     ck_assert(actor_receive(&two, &reply, GUARD_MS));
     ck_assert_int_eq(reply.result, 0);
@@ -190,7 +190,7 @@ static void expect_granted_for(int64_t lease_ms, int64_t since_ns)
     for (unsigned tries = 1;; tries++) {
         struct actor_reply reply = event_within(GUARD_MS);
         while (tries > 1 && reply.result == 1 && reply.event.kind == HF_EVENT_LOST) {
-            reply = event_within(GUARD_MS); /* that was the end of the hold before */
+            reply = event_within(GUARD_MS); /* this is the end of the previous hold */
         }
         expect_event(&reply, HF_EVENT_GRANTED);
         if (actor_remaining(&one, 0) > 0) {
@@ -204,7 +204,7 @@ static void expect_granted_for(int64_t lease_ms, int64_t since_ns)
     }
 }
 
-/* The program does not read its events. Its unread hold ends by its lease, and the next one gets
+/* The program does not read its events. Its unread hold ends by its lease, and the next waiter gets
  * the lock. When the program reads its events at last, its hf_acquire_start() waits again. */
 START_TEST(an_unread_hold_ends_by_its_lease)
 {
@@ -300,7 +300,7 @@ int main(int argc, char **argv)
 {
     bool cell = argc > 1 && strcmp(argv[1], "cell") == 0;
     TCase *tests = cell ? tests_on("cell", start_cell) : tests_on("host", start_host);
-    if (!cell) { /* a recalled host may hand the lock to its own waiters first */
+    if (!cell) { /* in a cell a recalled host may serve its own waiters first */
         tcase_add_test(tests, a_death_before_the_event_is_read_passes_the_lock_on);
         tcase_add_test(tests, an_unread_hold_ends_by_its_lease);
         tcase_add_test(tests, an_unread_hold_is_broken);

@@ -25,7 +25,7 @@ enum {
     EXIT_USAGE = 64,
     ROUND_S = 120,
     ROUND_S_MIN = 5,
-    ROUND_GUARD_S = 600, /* a round fails if it runs so many seconds longer than its faults */
+    ROUND_GUARD_S = 600, /* a round fails if it runs this many seconds longer than its faults */
     STEP_MS = 20,
 };
 
@@ -98,7 +98,7 @@ static unsigned read_number(const char *option, const char *text, unsigned min)
 }
 
 /* Returns a bit for each kind of fault that the list names. Ends the program if a kind is unknown,
- * or if the list has only kinds that do not come by themselves (clock, alter). */
+ * or if the list has only kinds that cannot come alone (clock, alter). */
 static uint32_t read_kinds(const char *text)
 {
     uint32_t kinds = 0;
@@ -222,7 +222,7 @@ static void play(struct session *session)
     printf("round %u, seed %llu\n", session->rounds + 1, (unsigned long long)plan.seed);
     pid_t pid = fork_tied();
     if (pid == 0) {
-        signal(SIGINT, SIG_IGN); /* the parent ends the round */
+        signal(SIGINT, SIG_IGN); /* the parent handles SIGINT, and ends the round */
         signal(SIGTERM, SIG_DFL);
         int file = open(story, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
         dup2(file, 1);

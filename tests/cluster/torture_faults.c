@@ -505,8 +505,8 @@ static enum torture_fault choose(struct torture *torture)
     }
     unsigned left = torture_draw(torture, sum);
     enum torture_fault fault = 0;
-    while (left >= torture->weights[fault]) { /* ends, because `left` is less than the sum of the
-                                               * weights */
+    /* the loop ends, because `left` is less than the sum of the weights */
+    while (left >= torture->weights[fault]) {
         left -= torture->weights[fault];
         fault++;
     }
@@ -562,7 +562,7 @@ void torture_disturb(struct torture *torture)
         torture_tell(torture, "%s", names[fault]);
         hurt_all(torture, fault);
     } else if (is_hurt(torture, host) || count_hurt(torture) >= torture->hurt_max) {
-        while (!is_hurt(torture, host)) { /* ends, because at least one host is hurt */
+        while (!is_hurt(torture, host)) { /* the loop ends, because at least one host is hurt */
             host = (host + 1) % torture->cell.hosts;
         }
         if (torture->cut_off[host]) {

@@ -44,7 +44,7 @@ static void start(void)
     start_with(CONFIG("5s"));
 }
 
-/* Starts the agent with a session that outlasts a restart of the agent, on a slow machine too. */
+/* Starts the agent with a session that outlasts a restart of the agent, even on a slow machine. */
 static void start_long(void)
 {
     start_with(CONFIG("20s"));
@@ -112,7 +112,7 @@ START_TEST(trap_heartbeat_keeps_hung_holder_alive)
 }
 END_TEST
 
-/* Each owner dies just after it got the lock. No waiter may sleep on. */
+/* Each owner dies just after it got the lock. The next waiter must still wake and get the lock. */
 START_TEST(trap_lost_wakeup_owner_dies)
 {
     enum { CHAIN = 12 };
@@ -246,8 +246,8 @@ static bool is_let_in(int how)
     return how != 3;
 }
 
-/* An agent watches a client by its pidfd, and so is not deceived by a pid. An agent that has no pid
- * for a client of its predecessor cannot watch that client until the client connects again. */
+/* An agent watches a client by its pidfd, so a reused pid does not deceive it. An agent that has no
+ * pid for a client of its predecessor cannot watch that client until the client connects again. */
 START_TEST(trap_pid_reused_or_other_namespace)
 {
     struct actor foreign;

@@ -109,7 +109,7 @@ START_TEST(who_receives_no_regions_keeps_none_from_others)
     ck_assert_uint_eq(agent_logged(&agent, "Too many references"), 0);
     ck_assert_uint_gt(agent_logged(&agent, "it does not read its answers"), 0);
     kill_process(pid);
-    /* When the hoarder has ended, the agent closes the descriptors that it had for it. */
+    /* When the hoarder has ended, the agent closes the descriptors of its connections. */
     for (int64_t end_ns = boottime_now() + GUARD_MS * MS; agent_descriptors(&agent) > CLIENTS;) {
         ck_assert_int_lt(boottime_now(), end_ns);
         sleep_ms(20);

@@ -177,8 +177,8 @@ static void hold_and_wait(void)
             ck_assert_int_eq(actor_open(&waiters[i][at], 0, "queue", 100), 0);
             actor_wait(&waiters[i][at], 0, HF_EXCLUSIVE);
             actor_await_waiters(&owner, "queue", (size_t)at * HOSTS + i + 1);
-            /* With so much time between them, the hosts keep their order when another voter becomes
-             * the coordinator (TIMEOUTS.md). */
+            /* If the hosts begin to wait this far apart, they keep their order when another voter
+             * becomes the coordinator (TIMEOUTS.md). */
             sleep_ms(at == 0 && i + 1 < HOSTS ? APART_MS : 0);
         }
     }

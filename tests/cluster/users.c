@@ -132,7 +132,7 @@ START_TEST(one_refusal_is_enough)
     ck_assert_int_eq(connect_as(BOB), HF_EACCES); /* too early for a further lookup */
     for (unsigned waited_ms = 0; agent_logged(&agent, "event=account_found") == 0;
          waited_ms += 100) {
-        ck_assert_uint_lt(waited_ms, 30000); /* 5 s, and the agent's next upkeep */
+        ck_assert_uint_lt(waited_ms, 30000); /* the lookup comes at the first upkeep after 5 s */
         sleep_ms(100);
     }
     ck_assert_int_eq(connect_as(BOB), 0);
@@ -217,7 +217,7 @@ START_TEST(a_wrong_answer_harms_nobody)
     }
     for (int64_t end_ns = boottime_now() + GUARD_MS * MS;
          agent_logged(&agent, "event=accounts_ended") == 0 && boottime_now() < end_ns;) {
-        sleep_ms(20); /* the agent logs that after the process has ended */
+        sleep_ms(20); /* the agent logs the end only after the process has ended */
     }
     ck_assert_uint_eq(agent_logged(&agent, "event=accounts_ended"), 1);
     ck_assert_uint_eq(agent_logged(&agent, "an answer that makes no sense"), 1);

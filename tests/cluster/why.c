@@ -119,7 +119,7 @@ static int run_lock(const char *options)
     return run_lock_of("job", options);
 }
 
-/* Waits until what `holdfast` prints on the host contains the text. */
+/* Waits until the output of `holdfast` on the host contains the text. */
 static void await_print(int host, const char *words, const char *text)
 {
     int64_t end_ns = boottime_now() + GUARD_MS * MS;
@@ -165,8 +165,8 @@ START_TEST(held_on_another_host)
 END_TEST
 
 /* Waits until hf_why() reports that the lock is closed behind the actor's process on host-a. At
- * most 1.1 times DELAY_MS may be left, because a coordinator counts a lock-delay long. known:
- * host-a also reports which process that was. */
+ * most 1.1 times DELAY_MS may be left, because a coordinator lengthens a lock-delay for the drift
+ * of clocks. known: host-a also reports which process that was. */
 static struct hf_reason await_behind(bool known)
 {
     struct hf_reason reason;
@@ -298,7 +298,8 @@ START_TEST(the_waiter_is_told_until_it_has_the_lock)
     int64_t open_ns = boottime_now() + reason.closed_ns;
     while (!actor_receive(&waiter, &reply, 50)) {
         ck_assert_int_eq(hf_why(lock, &reason), 0);
-        /* the note's delivery takes time, so the reason may show an end that is too late */
+        /* the message about the lock-delay takes time, so the reason may show an end that is too
+         * late */
         REQUIRE(reason.kind != HF_WHY_CLOSED ||
                     boottime_now() + reason.closed_ns < open_ns + 1000 * MS,
                 "%s", reason.text);

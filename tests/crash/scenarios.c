@@ -1,7 +1,7 @@
 /* See scenarios.h: the stepped client's calls in each scenario, and what the bystanders do. */
 #include "scenarios.h"
 
-#include "client.h" /* libclient's own header: the holder id of a handle */
+#include "client.h" /* libclient's own header, for the holder id of a handle */
 #include "require.h"
 
 #include <pthread.h>
@@ -30,7 +30,7 @@ static void bystander_wait(struct scene *scene, struct bystander *who, enum hf_m
     actor_wait(&who->actor, 0, mode);
     who->doing = WAITS;
     who->mode = mode;
-    /* The looker may itself sleep in a wait, but another thread of its process can look. */
+    /* The looker's process may wait for the lock, too, but another of its threads can look. */
     actor_await_waiters(&looker->actor, scene->name, waiters + 1);
 }
 
@@ -100,7 +100,7 @@ static void shared(struct victim *victim)
  * time may be over before the handle asks for its seat, so the wait is repeated. */
 static void take_seat(struct victim *victim, enum hf_mode mode)
 {
-    do { /* ends: Check has a timeout */
+    do { /* the loop ends, because Check has a timeout */
         REQUIRE(take(victim, mode, 1) == HF_ETIMEDOUT, "the lock was to be held");
     } while (atomic_load(&victim->lock->binding)->seat == HFI_SEAT_NONE);
 }
@@ -162,11 +162,12 @@ static void started(struct victim *victim)
     REQUIRE(hf_next_event(victim->client, &event) == 0, "the lock was to be held");
 }
 
-/* The start has got the lock. The victim is killed before, while and after it reads the event. */
+/* hf_acquire_start() has got the lock. The victim is killed before, while and after it reads the
+ * event. */
 static void read_release(struct victim *victim)
 {
     struct hf_event event;
-    while (hf_next_event(victim->client, &event) == 0) { /* ends when it has read the event */
+    while (hf_next_event(victim->client, &event) == 0) { /* the loop ends when the event is read */
     }
     REQUIRE(event.kind == HF_EVENT_GRANTED, "event %d", (int)event.kind);
     atomic_store_explicit(&victim->notes->token, event.token, memory_order_relaxed);

@@ -260,7 +260,7 @@ static bool watch_thread(pid_t pid, uint64_t one, uint64_t other)
            ptrace(PTRACE_POKEUSER, pid, at + 7 * size, BOTH) == 0;
 }
 
-/* Where try_watching()'s child has to stop. */
+/* The function at which try_watching()'s child has to stop. */
 __attribute__((noinline)) static void watched_place(void)
 {
     __asm__ volatile("");
@@ -397,9 +397,9 @@ static bool stopped_at_rest(pid_t pid)
     return waits && (int64_t)registers.rax < 0;
 }
 
-/* Stops the seized agent while it waits for events. The last step of the test may have woken this
- * process before the agent was done with it: an agent that is stopped then would end that turn, and
- * its next wait, first. */
+/* Stops the seized agent while it waits for events. The agent may have woken this process before
+ * the end of its turn. An agent that is stopped within that turn would first finish the turn and
+ * its next wait. */
 static void stop_at_rest(pid_t pid)
 {
     int64_t end_ns = boottime_now() + GUARD_MS * MS;

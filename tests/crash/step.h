@@ -67,9 +67,9 @@ bool step_watches(void);
 bool step_to(pid_t pid, const struct step_plan *plan, struct step_point point, bool *asleep_called);
 
 /*
- * The same for an agent, a program that has no calls for stepping. The test seizes the agent while
- * it sleeps. The agent's own text is the text of its program file. The stepping ends when the agent
- * sleeps again.
+ * The functions below step an agent, a program that has no calls for stepping. The test seizes the
+ * agent while it sleeps. The agent's own text is the text of its program file. The stepping ends
+ * when the agent sleeps again.
  */
 struct step_image {
     pid_t pid;

@@ -6,7 +6,7 @@
  *  - If the victim held the lock, no process gets it before the lock-delay is over.
  *  - Two processes never hold at once. The next holder's token is higher than each token of the
  *    victim.
- *  - hf_show() shows the holder, and at the end none.
+ *  - hf_show() shows the holder, and in the end no holder.
  *
  * A first run of each scenario finds its kill points (step.h). By default these are all
  * instructions of the program's own text (libholdfast, the lock word's protocol and the test's few

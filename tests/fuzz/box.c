@@ -198,7 +198,7 @@ static void write_action(struct box_disk *disk, const struct action *action)
         disk->rejoin = false;
         break;
     case ACTION_PERSIST_RECOVERED:
-    case ACTION_PERSIST_VOTERS: /* only changes of the voters have these three */
+    case ACTION_PERSIST_VOTERS: /* only changes of the voters cause this action and the next two */
     case ACTION_PERSIST_CHANGE:
     case ACTION_VOTERS:
     case ACTION_SEEK:

@@ -1,6 +1,6 @@
 /*
- * Any file as the configuration. The reader refuses the file with an error of one line, or every
- * value in it is within bounds.
+ * The input is a configuration file. The reader refuses the file with an error of one line, or
+ * every value in it is within bounds.
  */
 #include "config/config.h"
 #include "fuzz.h"

@@ -87,7 +87,7 @@ static size_t files_seed(size_t index, uint8_t *bytes, size_t size)
     case 1:
         memcpy(bytes + 1, lines, strlen(lines));
         return 1 + strlen(lines);
-    case 2: /* the same bytes for a whole region and, as seed 3, for one that shrinks */
+    case 2: /* seed 2 is a whole region; seed 3 is the same region, which shrinks */
     case 3:
         return 1 + region_bytes(bytes + 1);
     default:

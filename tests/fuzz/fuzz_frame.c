@@ -1,7 +1,7 @@
 /*
- * Any packet given to the frame decoder. The decoder refuses the packet with a text. Or the values
- * are within bounds and lie inside the packet, and the frame means the same after it is encoded and
- * decoded again.
+ * The input is a packet for the frame decoder. The decoder refuses the packet with a text.
+ * Otherwise the values are within bounds and lie inside the packet, and the frame means the same
+ * after it is encoded and decoded again.
  */
 #include "../unit/frame_samples.h"
 #include "fuzz.h"
@@ -58,7 +58,7 @@ static void check_page(struct hfi_listed_cursor *cursor, const struct hfi_frame 
             check_inside(behind.by_agent, bytes, size);
             lock.behind = &behind;
         }
-        /* only a full page may not fit again, because the builder's array head may be two bytes
+        /* only a full page can be too large now, because the builder's array head may be two bytes
          * longer */
         HF_CHECK(hfi_listed_add(&builder, &lock, parties) || size > HFI_FRAME_MAX - 4);
         locks++;
@@ -67,7 +67,7 @@ static void check_page(struct hfi_listed_cursor *cursor, const struct hfi_frame 
     HF_CHECK(hfi_listed_finish(&builder, frame->listed.more) > 0);
 }
 
-/* The same for a page of facts. */
+/* Decodes a page of facts and encodes it again. */
 static void check_facts(struct hfi_listed_cursor *cursor, const struct hfi_frame *frame,
                         const uint8_t *bytes, size_t size)
 {

@@ -1,7 +1,7 @@
 /*
- * Any packet given to the decoder of gossip. The decoder refuses the packet, or every entry is
- * within bounds and means the same after it is encoded again. The packet is also given to an agent,
- * whose state must stay valid and which must not send without end.
+ * The input is a packet for the decoder of gossip. The decoder refuses the packet, or every entry
+ * is within bounds and means the same after it is encoded again. The packet is also given to an
+ * agent, whose state must stay valid and which must not send without end.
  */
 #include "../unit/gossip_samples.h"
 #include "fuzz.h"

@@ -1,6 +1,6 @@
 /*
  * A hostile region. The input is its header, the beginning of its index and the beginning of its
- * slots. The code refuses the region with a text. Or every part lies inside the region, and the
+ * slots. The code refuses the region with a text, or every part lies inside the region and the
  * lookup of a name stays inside it.
  *
  * An input is HEADER_BYTES of the header, INDEX_BYTES of the index, and then bytes of the slots.

@@ -1,5 +1,5 @@
-/* Any text given to the sequencer's parser. The parser refuses the text, or the text is the only
- * spelling of its values. */
+/* The input is a text for the sequencer's parser. The parser refuses the text, or the text is the
+ * only spelling of its values. */
 #include "fuzz.h"
 
 #include "holdfast/holdfast.h"

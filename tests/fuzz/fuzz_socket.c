@@ -56,7 +56,7 @@ struct socket_client {
     uint32_t pending_read;
     struct pending pending[PENDING];
     uint32_t told; /* how many packets the handler gave to connection_send() */
-    uint32_t sent; /* the number of the last packet that arrived */
+    uint32_t sent; /* the number of the last packet that the client got */
     struct {
         uint32_t size;
         bool unasked;

@@ -1,12 +1,12 @@
 /*
  * A store that a bad disk or another program has changed: bytes of the whole file, or values of its
- * rows. The agent refuses the store with a line of text. Or all values that the agent reads could
- * have been written by this program, and the cores accept them.
+ * rows. The agent refuses the store with a line of text. Otherwise all values that the agent reads
+ * could have been written by this program, and the cores accept them.
  *
  * The first byte of an input says what is changed (bytes or rows), and which format the store had
- * before. The changes follow: of bytes (three for the offset, one for the value), or of rows (table
- * and column, kind of value, value). A store of the first format is migrated when the agent opens
- * it.
+ * before. The changes follow. A change of a byte has three bytes for the offset and one for the
+ * value. A change of rows has the table and column, the rows, and the kind of the value and the
+ * value. A store of the first format is migrated when the agent opens it.
  */
 #include "draw.h"
 #include "fuzz.h"

@@ -1,8 +1,8 @@
 /*
- * Any bytes given to a connection between agents, in pieces of any size. The code is the greeting
- * and the frames of agent/io/transport/link.c, which is compiled into this file. A stream in this
- * file replaces NNG's. A second, simpler reading of the same bytes gives the expected result, which
- * must not depend on the pieces.
+ * A connection between agents receives any bytes, in pieces of any size. The tested code is the
+ * greeting and the frames of agent/io/transport/link.c, which is compiled into this file. A stream
+ * in this file replaces NNG's. A second, simpler reading of the same bytes gives the expected
+ * result, which must not depend on the pieces.
  *
  * The first byte of an input has flags (see the enum), and the second byte says how the bytes after
  * it are cut into pieces. The other end sends these bytes.
