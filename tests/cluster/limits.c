@@ -85,8 +85,8 @@ START_TEST(fixed_lease_ends_by_itself)
     struct actor_reply reply = served();
     ck_assert(reply.time_ns >= hold.deadline_ns + 200 * MS);
     ck_assert(reply.hold.token > hold.token);
-    /* no release is tried first, because it would free the lock if the agent has not ended the hold
-     * yet */
+    /* The holder does not release the lock before this check. A release would free the lock even if
+     * the agent had not ended the hold. */
     told_lost_once(hold.token);
 }
 END_TEST
@@ -122,8 +122,8 @@ static bool keep_by_progress(int64_t stall_ms)
         told_ns = result == 0 ? telling_ns : told_ns;
     }
     ck_assert_int_ge(served().time_ns, told_ns + (stall_ms + 100) * MS);
-    /* no release is tried first, because it would free the lock if the agent has not ended the hold
-     * yet */
+    /* The holder does not release the lock before this check. A release would free the lock even if
+     * the agent had not ended the hold. */
     told_lost_once(hold.token);
     ck_assert_int_eq(actor_release(&waiter, 0), 0);
     ck_assert_int_eq(actor_do(&holder, &(struct actor_request){.kind = ACTOR_CLOSE}).result, 0);
@@ -162,8 +162,8 @@ static bool outlasted_by_lease(int64_t lease_ms)
     bool shown = lost_ns - told_ns < stall_ns; /* if false, max_stall may have ended the hold */
     ck_assert(!shown || lost_ns >= hold.deadline_ns);
     served();
-    /* no release is tried first, because it would free the lock if the agent has not ended the hold
-     * yet */
+    /* The holder does not release the lock before this check. A release would free the lock even if
+     * the agent had not ended the hold. */
     told_lost_once(hold.token);
     ck_assert_int_eq(actor_release(&waiter, 0), 0);
     ck_assert_int_eq(actor_do(&holder, &(struct actor_request){.kind = ACTOR_CLOSE}).result, 0);

@@ -33,10 +33,10 @@
 
 enum { AGENT_USER = 1, OTHER_USER = 65534, TEXT_MAX = 8192 };
 
-static struct agent_process place; /* the test uses only its folder, which agent_destroy()
-                                    * removes */
-static char said[TEXT_MAX];        /* the output of the agent that ran last */
-static char cell[32]; /* the cell's name, which is unique on this machine, so the test can
+/* the test uses only the folder of this agent, which agent_destroy() removes */
+static struct agent_process place;
+static char said[TEXT_MAX]; /* the output of the agent that ran last */
+static char cell[32];       /* the cell's name, which is unique on this machine, so the test can
                        * recognise its regions */
 
 static const char *path_of(const char *name)

@@ -25,15 +25,15 @@
 
 enum {
     VOTERS = 3,
-    HOSTS = 4, /* the last one is an observer */
+    HOSTS = 4, /* the last host is an observer */
     SURVIVOR = 2,
     OBSERVER = 3,
     RATE = 8,
     SESSION_S = 25,                      /* session_ttl + grace_period, by the hosts' clock */
     WAIT_S = (SESSION_S + 60) * 11 / 10, /* max_drift makes the wait longer */
     LATE_S = 300 * RATE,                 /* a generous bound, because a slow machine may be late */
-    EXIT_LOST = 76,                      /* of `holdfast lock`, when the hold is lost */
-    EXIT_NO_ANSWER = 69,                 /* of `holdfast`, when no agent answers */
+    EXIT_LOST = 76,                      /* status of `holdfast lock` if the hold is lost */
+    EXIT_NO_ANSWER = 69,                 /* status of `holdfast` if no agent answers */
     GENERATION_BITS = 52,                /* the low bits of a token; its generation is above them */
 };
 

@@ -150,7 +150,7 @@ START_TEST(a_start_that_tries_is_refused_in_words)
     ck_assert_int_eq(reply.event.kind, HF_EVENT_FAILED);
     ck_assert_int_eq(reply.event.error, HF_EBUSY);
     ck_assert_int_eq(actor_release(&two, 0), 0);
-    expect_try_granted(); /* the grant is idle, on the other host if there are several */
+    expect_try_granted(); /* the grant is idle, and in a cell it is on another host */
 }
 END_TEST
 

@@ -1,7 +1,7 @@
 /*
- * A process in a time namespace, whose CLOCK_BOOTTIME differs from its agent's. The agent refuses
- * the process whether its clock is ahead or behind, and however small the difference is. It reports
- * the reason and the difference to the process. The test needs root.
+ * A process connects from a time namespace whose CLOCK_BOOTTIME differs from the agent's. The agent
+ * refuses the process whether its clock is ahead or behind, and however small the difference is.
+ * The agent reports the reason and the difference to the process. The test needs root.
  */
 #include <check.h>
 #include <errno.h>

@@ -73,7 +73,7 @@ static void hear(struct torture *torture)
     change->command = NULL;
     torture_tell(torture, "%s host %u: exit %d", words[change->act], change->host, status);
     if (status != 0) {
-        return; /* a fault prevented the change, or it takes longer */
+        return; /* a fault prevented the change, or the change takes longer */
     }
     change->wanted = false;
     change->done++;

@@ -196,8 +196,8 @@ START_TEST(the_first_step)
 }
 END_TEST
 
-/* The user named the socket of another agent than the service's, and that agent was killed. The
- * service's configuration is not the remedy. */
+/* The user named the socket of an agent that is not the service's, and that agent was killed. So
+ * the error must not advise the user to set up or start the service. */
 START_TEST(a_named_socket_whose_agent_is_dead)
 {
     static const char *const commands[] = {

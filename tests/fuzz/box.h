@@ -121,10 +121,10 @@ struct box {
     uint64_t sent_count;
     uint64_t versions; /* how many versions other agents have given to this agent so far */
     uint64_t tokens;
-    bool adopts_badly;                      /* no agent could have left the region in its present
-                                             * state */
-    struct box_strike strikes[BOX_STRIKES]; /* the agent's next atomic operations carry them out
-                                             * one by one */
+    /* no agent could have left the region in its present state */
+    bool adopts_badly;
+    /* each of the agent's next atomic operations is preceded by one of these strikes */
+    struct box_strike strikes[BOX_STRIKES];
     uint32_t strike_count;
 };
 

@@ -401,7 +401,7 @@ void box_scribble(void)
             box_strike(&strike);
         }
     }
-    if (draw_bool(&box->draw)) { /* rings, so that the agent looks at the region */
+    if (draw_bool(&box->draw)) { /* a ring makes the agent look at the region */
         struct host_event event = {.kind = HOST_RING};
         atomic_store(&box->client_region.dirty[0], UINT64_MAX);
         driver_event(box->driver, &event);

@@ -183,8 +183,7 @@ static void grant_answer(const struct message *asked, struct message *out)
     box->tokens = grant->token_last + 1;
 }
 
-/* Turns the answer to a BREAK into that of a coordinator that names owners, or into that of an
- * owner. */
+/* Fills in an answer to a BREAK: the answer of an owner, or of a coordinator that names owners. */
 static void describe_break(const struct message *asked, struct message_broken *broken)
 {
     uint8_t what = draw_byte(&box->draw);

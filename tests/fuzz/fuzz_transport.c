@@ -67,8 +67,8 @@ static bool version_shared(uint32_t version, bool dialled, bool newer)
     return newer && version >= 4 && (!dialled || version <= NEWER);
 }
 
-/* Returns the version in this end's greeting. theirs is the version in the greeting that it
- * answers, or 0 if this end greets first. */
+/* Returns the version in this end's greeting. theirs: the version in the other end's greeting, or 0
+ * if this end greets first. */
 static uint32_t version_said(uint32_t theirs, bool newer)
 {
     if (!newer) {
