@@ -242,7 +242,7 @@ START_TEST(two_of_three_are_gone)
     }
     pid_t waiter = wait_for_lock(SURVIVOR, "waiter", "true");
     pid_t far = wait_for_lock(OBSERVER, "far", "true");
-    for (unsigned i = 0; i < 10; i++) { /* a voter stores others' commits once a second */
+    for (unsigned i = 0; i < 10; i++) { /* a voter stores others' commit numbers once a second */
         (void)take((int)i % VOTERS, "other");
         sleep_ms(200);
     }
