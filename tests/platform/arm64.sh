@@ -30,9 +30,12 @@ BINFMT=/proc/sys/fs/binfmt_misc
 SEEN=/opt/holdfast-arm64
 LOCK=/run/lock/holdfast-arm64
 
-# The tests that qemu's user mode cannot run (regular expressions), and the reason.
+# The tests that qemu's user mode cannot run, or not in time (regular expressions), and the reason.
 declare -A UNABLE=(
     ['model_(check|mutant)_.*']="searches models: nothing in it is arm64's"
+    ['cluster_(cell_(member_kills|members|links|deaths|disk|begun_anew)|member_places|recover_alive)']="\
+several agents for minutes, which take ten times as long here; cluster_cell_smoke, cluster_cell_view, \
+cluster_members and cluster_recovery run"
 )
 
 # Parts that tests leave out by themselves when they notice the emulation.
