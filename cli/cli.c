@@ -45,6 +45,11 @@ void cli_fail_as_json(FILE *out)
     json_out = out;
 }
 
+FILE *cli_json_stream(void)
+{
+    return json_out;
+}
+
 /* Writes an object in one piece, because the command of `lock` may write to the same stream.
  * status: the exit status of a failure; 0: a notice. */
 static void write_object(const char *where, int status, const char *sentence)

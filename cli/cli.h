@@ -4,7 +4,7 @@
  *
  * The program uses only the public headers of libholdfast. It has one thread. While `lock` waits
  * there are two more: one waits for signals (taking.h), and one reports why `lock` waits
- * (waiting.h). `top` on a terminal has one more, which asks the agent (top_reader.h).
+ * (waiting.h), which `hold` has, too. `top` on a terminal has one more, which asks the agent (top_reader.h).
  */
 #ifndef HOLDFAST_CLI_CLI_H
 #define HOLDFAST_CLI_CLI_H
@@ -23,12 +23,12 @@ enum {
     CLI_USAGE = 64,       /* bad usage or name */
     CLI_NO_AGENT = 69,    /* no agent answers */
     CLI_FAILED = 70,      /* any other failure */
-    /* lock: holdfast did not get the lock, because no majority of the voters answers */
+    /* lock, hold: holdfast did not get the lock, because no majority of the voters answers */
     CLI_NO_MAJORITY = 74,
-    /* lock: holdfast did not get the lock in time; status: the session is not safe; check: the
+    /* lock, hold: holdfast did not get the lock in time; status: the session is not safe; check: the
      * agent does not know now whether the hold counts */
     CLI_NOT_NOW = 75,
-    CLI_LOST = 76,            /* the hold ended while CMD ran */
+    CLI_LOST = 76,            /* the hold ended while CMD ran, or while `hold` held */
     CLI_NOT_ALLOWED = 77,     /* the agent's configuration does not allow the user to do this */
     CLI_NOT_EXECUTABLE = 126, /* CMD was found but could not be run */
     CLI_NOT_FOUND = 127,      /* CMD was not found */
@@ -58,6 +58,9 @@ int cli_exit_code(int error);
  * NULL: they write a line to stderr, "holdfast WHERE: SENTENCE".
  */
 void cli_fail_as_json(FILE *out);
+
+/* Returns the stream that was last given to cli_fail_as_json(). */
+FILE *cli_json_stream(void);
 
 /*
  * Writes that in command `where`, `what` failed with the library's error `error`. Returns the exit
@@ -98,6 +101,7 @@ int cli_run(int argc, char **argv);
 /* The commands. argv has the words after the command word. Each function returns the exit
  * status. */
 int command_lock(struct cli *cli, int argc, char **argv);
+int command_hold(struct cli *cli, int argc, char **argv);
 int command_ls(struct cli *cli, int argc, char **argv);
 int command_show(struct cli *cli, int argc, char **argv);
 int command_top(struct cli *cli, int argc, char **argv);

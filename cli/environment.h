@@ -12,6 +12,7 @@
 
 /* The holds: arrays of count elements, in the order of the arguments. */
 struct held {
+    const char *where; /* the command word, which begins the lines for people */
     hf_client *client;
     hf_lock **locks;
     struct hf_hold *holds;

@@ -11,6 +11,7 @@ static const char program_help[] =
     "holdfast: only one of us at a time, for the programs of this host\n"
     "\n"
     "  holdfast lock NAME -- CMD [ARG...]   run CMD while holding the lock NAME\n"
+    "  holdfast hold NAME                   hold the lock NAME until standard input ends\n"
     "  holdfast ls [PREFIX]                 list locks\n"
     "  holdfast show NAME                   show a lock's holders and waiters\n"
     "  holdfast watch [PREFIX]              print every change of locks\n"
@@ -134,6 +135,61 @@ static const char lock_help[] =
     "failure is an object with event (failed), command, error, status; any other line is one\n"
     "with event (notice), command, text. Once an agent was asked, all have its socket, socket_why\n"
     "and cell; lines for people have these if it is not the system's agent.\n";
+
+static const char hold_help[] =
+    "holdfast hold [options] NAME\n"
+    "\n"
+    "Takes the lock, prints the hold's sequencer as one line on stdout, and holds the lock until\n"
+    "its standard input ends. For a script that needs the lock for some of its own lines, and for\n"
+    "a program in a language without a library: the program starts `holdfast hold` with pipes,\n"
+    "reads the sequencer, works, and closes the pipe to release the lock. If the program dies,\n"
+    "the kernel closes the program's end of the pipe, so the lock is released then, too.\n"
+    "\n"
+    "If the hold ends before that (lost, broken, --lease over), the line lost follows on stdout,\n"
+    "a line on stderr says why, and the command exits with 76. The line jeopardy says that the\n"
+    "hold does not count now, because this host's session was not renewed in time; either safe\n"
+    "or lost follows. Nobody ends the work of the program: it has to watch for these lines, or\n"
+    "for the end of this command's stdout, and to stop. `holdfast lock NAME -- CMD` ends CMD.\n"
+    "What the program writes to the standard input of this command is not used, but it is the\n"
+    "progress that --max-stall asks for.\n"
+    "\n"
+    "  -n, --no-wait      give up at once if the lock is not free\n"
+    "  --wait DUR         give up after DUR; without --wait and --no-wait, wait for ever, or until\n"
+    "                     the standard input ends. The wait for an agent is that of lock\n"
+    "  -w, --timeout SECONDS  --wait, with a number of seconds such as 10 or 1.5\n"
+    "  -x, --exclusive    take the lock exclusively, which is the default\n"
+    "  --shared           share the lock with other shared holders, not with an exclusive one\n"
+    "  --lease DUR        the hold ends DUR after it began; default: the hold is renewed for as\n"
+    "                     long as this command runs\n"
+    "  --max-stall DUR    the hold ends if nothing comes from the standard input for DUR\n"
+    "  --lock-delay DUR   for how long the lock stays closed if this command is killed, or its\n"
+    "                     host vanishes (default 1s, at most 60s)\n"
+    "  -E, --conflict-exit-code N  the exit status if the lock is not free in time; default 75\n"
+    "  -v, --verbose      write at once to stderr why it waits for the lock, and again when that\n"
+    "                     changes; default: write one line after 1s of waiting\n"
+    "  -q, --quiet        do not write why it waits\n"
+    "\n"
+    "A standard input that is at its end already, such as /dev/null, is refused before the lock\n"
+    "is taken. In a `holdfast lock` that holds NAME, this command is refused as an inner `lock`.\n"
+    "\n"
+    "Exit status: 0 the standard input ended, and the hold counted until then; 76 the hold ended\n"
+    "before; 75 the lock was not free in time, or the standard input ended first (-E changes\n"
+    "it); 74 no majority of the voters answers; 128+n signal n ended the hold or the wait; 69 no\n"
+    "agent at the start; 64 bad usage or name; 77 not allowed; 70 any other failure. If the lock\n"
+    "could not be taken, a line on stderr says why, as that of lock.\n"
+    "\n"
+    "Example, in bash, instead of `exec 9>file; flock 9; ...; flock -u 9`:\n"
+    "  coproc HOLD { exec holdfast hold backup; }; pid=$HOLD_PID\n"
+    "  read -r sequencer <&\"${HOLD[0]}\" || { wait \"$pid\"; exit; }\n"
+    "  make backup\n"
+    "  exec {HOLD[1]}>&-; wait \"$pid\"        76: the hold was lost meanwhile\n"
+    "The commands of the script inherit the pipe, as they inherit the descriptor of flock(1): the\n"
+    "lock is held until the last of them has ended, too. A process that the script leaves in the\n"
+    "background has to close it, as in: daemon {HOLD[1]}>&- &\n"
+    "\n"
+    "With --json each line on stdout is an object: event (held), name, token, sequencer; event\n"
+    "(jeopardy, safe), name; and those of lock for waiting, not_had, lost, failed and notice,\n"
+    "which lock writes to stderr.\n";
 
 static const char ls_help[] =
     "holdfast ls [--held | --all] [--sort KEY] [PREFIX]\n"
@@ -483,7 +539,7 @@ int help_show(const char *command)
         const char *command;
         const char *text;
     } pages[] = {
-        {"lock", lock_help},     {"ls", ls_help},       {"show", show_help},
+        {"lock", lock_help},     {"hold", hold_help},   {"ls", ls_help},       {"show", show_help},
         {"watch", watch_help},   {"top", top_help},     {"status", status_help},
         {"doctor", doctor_help}, {"check", check_help}, {"break", break_help},
         {"member", member_help}, {"setup", setup_help},

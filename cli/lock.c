@@ -10,98 +10,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "cli.h"
 #include "guard.h"
 #include "help.h"
 #include "lock_arguments.h"
 #include "nested.h"
+#include "opening.h"
 #include "taking.h"
 #include "text.h"
 #include "waiting.h"
 #include "why.h"
 
 enum { COMMAND_SHOWN_SIZE = 256 }; /* the agent shows at most 160 bytes */
-
-static const int64_t agent_wait_min_ns = INT64_C(1) * 1000000000;
-static const int64_t agent_wait_max_ns = INT64_C(5) * 1000000000;
-static const int64_t unserved_nap_ns = INT64_C(100) * 1000000;
-
-/* Opens a lock. An agent that has given the namespace up serves it again within seconds. So if the
- * user allows a wait for the lock, this function also waits until the namespace is served again,
- * and reduces arguments->wait_ns by the time of that wait. */
-static int open_in_time(struct lock_arguments *arguments, hf_client *client, const char *name,
-                        const struct hf_lock_options *options, hf_lock **out)
-{
-    const struct timespec nap = {.tv_nsec = unserved_nap_ns};
-    bool for_ever = arguments->wait_ns == lock_unset_ns;
-    int error = hf_open(client, name, options, out);
-
-    while (error == HF_EUNSERVED && !arguments->no_wait && (for_ever || arguments->wait_ns > 0)) {
-        (void)nanosleep(&nap, NULL);
-        arguments->wait_ns -= for_ever ? 0 : unserved_nap_ns;
-        error = hf_open(client, name, options, out);
-    }
-    arguments->wait_ns = for_ever || arguments->wait_ns > 0 ? arguments->wait_ns : 0;
-    return error;
-}
-
-static int locks_open(struct lock_arguments *arguments, struct held *held)
-{
-    const struct hf_lock_options options = {
-        .size = sizeof(options),
-        .lock_delay_ns = arguments->lock_delay_ns == 0 ? HF_NO_LOCK_DELAY
-                                                       : arguments->lock_delay_ns,
-        .lease_ns = arguments->lease_ns == lock_unset_ns ? 0 : arguments->lease_ns,
-        .max_stall_ns = arguments->max_stall_ns == lock_unset_ns ? 0 : arguments->max_stall_ns,
-    };
-
-    for (size_t index = 0; index < held->count; index++) {
-        int error = open_in_time(arguments, held->client, held->names[index], &options,
-                                 &held->locks[index]);
-
-        if (error == HF_EUNSERVED && !arguments->no_wait) {
-            return cli_fail_with(arguments->not_now_status, "lock", "%s: %s: %s",
-                                 held->names[index], hf_strerror(HF_ETIMEDOUT), hf_strerror(error));
-        }
-        if (error != 0) {
-            return cli_fail_call("lock", held->names[index], error);
-        }
-    }
-    if (hf_event_fd(held->client) < 0) {
-        return cli_fail("lock", "events", HF_ENOMEM);
-    }
-    return 0;
-}
-
-/* Writes a line to stderr about the lock that could not be taken, unless a signal ended the wait.
- * Returns the exit status. */
-static int not_taken(const struct lock_arguments *arguments, const struct held *held, int error,
-                     int signal_number)
-{
-    const char *what = held->count == 1 ? held->names[0] : "taking all of the locks";
-
-    if (signal_number != 0) {
-        return CLI_SIGNAL_BASE + signal_number;
-    }
-    if (error == HF_EBUSY || error == HF_ETIMEDOUT) {
-        return why_not_had(held, error, arguments->not_now_status, arguments->json);
-    }
-    if (error == HF_ELOST) {
-        (void)cli_fail_call("lock", what, error);
-        return CLI_FAILED; /* a hold ended before the last lock was taken, so CMD never ran */
-    }
-    return cli_fail_call("lock", what, error);
-}
-
-static enum waiting_lines waiting_lines(const struct lock_arguments *arguments)
-{
-    if (arguments->quiet || arguments->no_wait) {
-        return WAITING_NONE;
-    }
-    return arguments->verbose ? WAITING_ALL : WAITING_ONE;
-}
 
 /* Takes the open locks, runs CMD, and releases the locks. waiting: the thread that reports why the
  * take waits. */
@@ -130,10 +51,10 @@ static int run_holding(const struct lock_arguments *arguments, struct held *held
     waiting_end(waiting);
 
     if (error != 0) {
-        /* No lock is held. not_taken() may wait seconds for the agent's answer, so from here a
+        /* No lock is held. opening_failed() may wait seconds for the agent's answer, so from here a
          * signal ends holdfast. */
         (void)sigprocmask(SIG_SETMASK, mask, NULL);
-        return not_taken(arguments, held, error, signal_number);
+        return opening_failed(arguments, held, error, signal_number);
     }
     error = environment_set(held);
     if (error != 0) {
@@ -156,12 +77,7 @@ static int run_locked(struct lock_arguments *arguments, struct held *held)
     sigset_t mask;
     int status;
 
-    held->locks = calloc(held->count, sizeof(hf_lock *));
-    held->holds = calloc(held->count, sizeof(struct hf_hold));
-    if (held->locks == NULL || held->holds == NULL) {
-        return cli_fail("lock", "names", HF_ENOMEM);
-    }
-    status = locks_open(arguments, held);
+    status = opening_run(arguments, held);
     if (status != 0) {
         return status;
     }
@@ -170,28 +86,17 @@ static int run_locked(struct lock_arguments *arguments, struct held *held)
      * to end CMD and to exit with the status of a lost hold. */
     sigaddset(&signals, SIGPIPE);
     (void)sigprocmask(SIG_BLOCK, &signals, &mask);
-    waiting = waiting_begin(held, waiting_lines(arguments), arguments->json);
+    waiting = waiting_begin(held, opening_waiting_lines(arguments), arguments->json);
     status = run_holding(arguments, held, waiting, &mask);
     held->in_use = !waiting_close(waiting);
     return status;
-}
-
-/* Returns how long to wait for an agent. This is the time that the user allows for the lock, but at
- * least 1 s, and at most 5 s, which a restart of the agent may take. */
-static int64_t agent_wait_ns(const struct lock_arguments *arguments)
-{
-    int64_t wait_ns = arguments->no_wait ? 0 : arguments->wait_ns;
-
-    if (wait_ns == lock_unset_ns || wait_ns > agent_wait_max_ns) {
-        return agent_wait_max_ns;
-    }
-    return wait_ns < agent_wait_min_ns ? agent_wait_min_ns : wait_ns;
 }
 
 /* Takes the locks and runs CMD, or runs CMD under the outer hold (nested.h). */
 static int run_connected(struct lock_arguments *arguments, struct held *held)
 {
     const struct nested_options options = {
+        .where = "lock",
         .names = held->names,
         .count = held->count,
         .nested = arguments->nested,
@@ -241,7 +146,7 @@ int command_lock(struct cli *cli, int argc, char **argv)
 {
     struct lock_arguments arguments;
     char command[COMMAND_SHOWN_SIZE];
-    struct held held = {.client = NULL};
+    struct held held = {.where = "lock"};
 
     cli_fail_as_json(cli->json ? stderr : NULL); /* stdout belongs to CMD */
     int status = lock_arguments_read(cli, argc, argv, &arguments);
@@ -264,7 +169,7 @@ int command_lock(struct cli *cli, int argc, char **argv)
     if (!cli->json) {
         lock_arguments_hint(cli); /* called before the wait for an agent */
     }
-    status = cli_connect(cli, "lock", agent_wait_ns(&arguments), &held.client);
+    status = cli_connect(cli, "lock", opening_agent_wait_ns(&arguments), &held.client);
     if (status != 0) {
         return status;
     }

@@ -1,5 +1,5 @@
 /*
- * Reads the command line of `holdfast lock`: see lock_arguments.h.
+ * Reads the command lines of `holdfast lock` and `holdfast hold`: see lock_arguments.h.
  */
 #include "lock_arguments.h"
 
@@ -84,6 +84,7 @@ int lock_arguments_read(struct cli *cli, int argc, char **argv, struct lock_argu
     size_t count = sizeof(specs) / sizeof(specs[0]);
 
     *out = (struct lock_arguments){
+        .where = "lock",
         .wait_ns = lock_unset_ns,
         .lease_ns = lock_unset_ns,
         .lock_delay_ns = lock_delay_default_ns,
@@ -107,20 +108,21 @@ static int names_check(const struct lock_arguments *arguments)
     int status = 0;
 
     for (size_t index = 0; index < arguments->name_count && status == 0; index++) {
-        status = name_check("lock", arguments->names[index]);
+        status = name_check(arguments->where, arguments->names[index]);
     }
     if (status != 0) {
         return status;
     }
     sorted = calloc(arguments->name_count, sizeof(*sorted));
     if (sorted == NULL) {
-        return cli_fail("lock", "names", HF_ENOMEM);
+        return cli_fail(arguments->where, "names", HF_ENOMEM);
     }
     memcpy(sorted, arguments->names, arguments->name_count * sizeof(*sorted));
     qsort(sorted, arguments->name_count, sizeof(*sorted), compare_names);
     for (size_t index = 1; index < arguments->name_count && status == 0; index++) {
         if (strcmp(sorted[index - 1], sorted[index]) == 0) {
-            status = cli_usage_error("lock", "lock name \"%s\" given twice: expected each once",
+            status = cli_usage_error(arguments->where,
+                                     "lock name \"%s\" given twice: expected each once",
                                      sorted[index]);
         }
     }
@@ -235,6 +237,30 @@ static void set_hint(struct lock_arguments *arguments)
     }
 }
 
+/* Checks the options that `lock` and `hold` have in common, and the names. */
+static int check_common(const struct lock_arguments *arguments)
+{
+    const char *where = arguments->where;
+
+    if (arguments->shared && arguments->exclusive) {
+        return cli_usage_error(where, "--shared and --exclusive: expected only one of them");
+    }
+    if (arguments->no_wait && arguments->wait_ns != lock_unset_ns) {
+        return cli_usage_error(where, "--wait and --no-wait: expected only one of them");
+    }
+    if (arguments->quiet && arguments->verbose) {
+        return cli_usage_error(where, "--quiet and --verbose: expected only one of them");
+    }
+    if (arguments->lease_ns == 0 || arguments->max_stall_ns == 0) {
+        return cli_usage_error(where, "%s: expected more than 0",
+                               arguments->lease_ns == 0 ? "--lease" : "--max-stall");
+    }
+    if (arguments->lock_delay_ns > lock_delay_max_ns) {
+        return cli_usage_error(where, "--lock-delay: expected at most 60s");
+    }
+    return names_check(arguments);
+}
+
 int lock_arguments_check(const struct cli *cli, struct lock_arguments *arguments)
 {
     int status = check_flock(arguments);
@@ -243,22 +269,46 @@ int lock_arguments_check(const struct cli *cli, struct lock_arguments *arguments
     if (status != 0) {
         return status;
     }
-    if (arguments->shared && arguments->exclusive) {
-        return cli_usage_error("lock", "--shared and --exclusive: expected only one of them");
-    }
-    if (arguments->no_wait && arguments->wait_ns != lock_unset_ns) {
-        return cli_usage_error("lock", "--wait and --no-wait: expected only one of them");
-    }
-    if (arguments->quiet && arguments->verbose) {
-        return cli_usage_error("lock", "--quiet and --verbose: expected only one of them");
-    }
-    if (arguments->lease_ns == 0 || arguments->max_stall_ns == 0) {
-        return cli_usage_error("lock", "%s: expected more than 0",
-                               arguments->lease_ns == 0 ? "--lease" : "--max-stall");
-    }
-    if (arguments->lock_delay_ns > lock_delay_max_ns) {
-        return cli_usage_error("lock", "--lock-delay: expected at most 60s");
-    }
     set_hint(arguments);
-    return names_check(arguments);
+    return check_common(arguments);
+}
+
+int hold_arguments_read(struct cli *cli, int argc, char **argv, struct lock_arguments *out)
+{
+    const struct option_spec specs[] = {
+        {"shared", '\0', OPTION_FLAG, &out->shared},
+        {"exclusive", 'x', OPTION_FLAG, &out->exclusive},
+        {"no-wait", 'n', OPTION_FLAG, &out->no_wait},
+        {"wait", '\0', OPTION_DURATION, &out->wait_ns},
+        {"timeout", 'w', OPTION_SECONDS, &out->wait_ns},
+        {"lease", '\0', OPTION_DURATION, &out->lease_ns},
+        {"lock-delay", '\0', OPTION_DURATION, &out->lock_delay_ns},
+        {"max-stall", '\0', OPTION_DURATION, &out->max_stall_ns},
+        {"conflict-exit-code", 'E', OPTION_STATUS, &out->not_now_status},
+        {"verbose", 'v', OPTION_FLAG, &out->verbose},
+        {"quiet", 'q', OPTION_FLAG, &out->quiet},
+    };
+    struct arguments words;
+    int status;
+
+    *out = (struct lock_arguments){
+        .where = "hold",
+        .wait_ns = lock_unset_ns,
+        .lease_ns = lock_unset_ns,
+        .lock_delay_ns = lock_delay_default_ns,
+        .max_stall_ns = lock_unset_ns,
+        .not_now_status = CLI_NOT_NOW,
+    };
+    status = options_parse(cli, "hold", specs, sizeof(specs) / sizeof(specs[0]), argc, argv,
+                           &words);
+    if (status != 0 || cli->help) {
+        return status;
+    }
+    status = words_expect("hold", &words, 1, 1, "one NAME");
+    if (status != 0) {
+        return status;
+    }
+    out->names = words.plain;
+    out->name_count = 1;
+    return check_common(out);
 }

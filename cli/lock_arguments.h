@@ -1,7 +1,7 @@
 /*
- * Reads the command line of `holdfast lock`.
+ * Reads the command lines of `holdfast lock` and `holdfast hold`.
  *
- * In a command line with `--`, the names stand before `--` and CMD behind it. Options may stand
+ * `hold` has one NAME and no CMD. Of `lock`: in a command line with `--`, the names stand before `--` and CMD behind it. Options may stand
  * anywhere before it. A command line without `--` must have the order of flock(1), so that it has
  * only one meaning: options, one NAME, and then either CMD, which must not begin with a dash, or -c
  * STRING.
@@ -21,6 +21,7 @@ enum { LOCK_HINT_SIZE = 512 };
 static const int64_t lock_unset_ns = INT64_MIN;
 
 struct lock_arguments {
+    const char *where; /* the command word, "lock" or "hold" */
     bool shared;
     bool exclusive;
     bool no_wait;
@@ -54,6 +55,11 @@ int lock_arguments_read(struct cli *cli, int argc, char **argv, struct lock_argu
 
 /* Checks the arguments, and sets `command`. Returns 0, or CLI_USAGE after a line on stderr. */
 int lock_arguments_check(const struct cli *cli, struct lock_arguments *arguments)
+    __attribute__((warn_unused_result));
+
+/* Reads and checks the command line of `hold`, whose NAME is names[0]. Returns 0, or CLI_USAGE after
+ * a line about the error. Checks nothing more if cli->help is set. */
+int hold_arguments_read(struct cli *cli, int argc, char **argv, struct lock_arguments *out)
     __attribute__((warn_unused_result));
 
 /* Adds a line on stderr if the user seems to have meant flock(1)'s -s, which takes a shared

@@ -43,14 +43,14 @@ static bool is_shared(const struct outer_hold *hold)
 
 /* Finds the outer hold of each of these locks that counts now (outer_check()). Returns 0, or the
  * exit status after a line on stderr. */
-static int find_all(hf_client *client, const struct outer *outer, char *const *names, size_t count,
-                    size_t *held)
+static int find_all(hf_client *client, const struct outer *outer,
+                    const struct nested_options *options, size_t *held)
 {
-    for (size_t index = 0; index < count; index++) {
-        int error = outer_check(client, outer, names[index], &held[index]);
+    for (size_t index = 0; index < options->count; index++) {
+        int error = outer_check(client, outer, options->names[index], &held[index]);
 
         if (error != 0) {
-            (void)cli_fail_call("lock", names[index], error);
+            (void)cli_fail_call(options->where, options->names[index], error);
             return error == HF_EUNKNOWN ? CLI_NOT_NOW : cli_exit_code(error);
         }
     }
@@ -75,20 +75,22 @@ static bool all_shared(const struct outer *outer, const struct nested_options *o
 static int may_nest(const struct outer *outer, const struct nested_options *options,
                     const size_t *held, const char *held_name, const char *free_name)
 {
+    const char *advice = strcmp(options->where, "lock") == 0
+                             ? "another lock, or --nested to run under that hold"
+                             : "another lock";
+
     if (!options->nested && options->shared && all_shared(outer, options, held)) {
-        return cli_usage_error("lock",
+        return cli_usage_error(options->where,
                                "\"%s\" is held shared by the holdfast that runs this command "
                                "(HOLDFAST_LOCK), and this would wait behind every writer that "
-                               "waits for that hold to end: expected another lock, or --nested "
-                               "to run under that hold",
-                               held_name);
+                               "waits for that hold to end: expected %s",
+                               held_name, advice);
     }
     if (!options->nested) {
-        return cli_usage_error("lock",
+        return cli_usage_error(options->where,
                                "\"%s\" is held by the holdfast that runs this command "
-                               "(HOLDFAST_LOCK), so this would wait for itself: expected another "
-                               "lock, or --nested to run under that hold",
-                               held_name);
+                               "(HOLDFAST_LOCK), so this would wait for itself: expected %s",
+                               held_name, advice);
     }
     if (free_name != NULL) {
         return cli_usage_error("lock",
@@ -118,9 +120,9 @@ int nested_check(hf_client *client, struct outer *outer, const struct nested_opt
 
     *under = false;
     if (held == NULL) {
-        return cli_fail("lock", "names", HF_ENOMEM);
+        return cli_fail(options->where, "names", HF_ENOMEM);
     }
-    status = find_all(client, outer, options->names, options->count, held);
+    status = find_all(client, outer, options, held);
     for (size_t index = 0; index < options->count && status == 0; index++) {
         bool has = held[index] < outer->count;
 
@@ -132,7 +134,7 @@ int nested_check(hf_client *client, struct outer *outer, const struct nested_opt
         *under = status == 0;
     }
     if (*under && outer_adopt(outer, held, options->count) != 0) {
-        status = cli_fail("lock", "the environment of the command", HF_ENOMEM);
+        status = cli_fail(options->where, "the environment of the command", HF_ENOMEM);
     }
     free(held);
     return status;

@@ -1,7 +1,7 @@
 /*
- * Handles a `holdfast lock` that runs inside the CMD of another `holdfast lock` with the same lock.
- * The inner command would wait for the outer one for ever. So it is refused, or with --nested runs
- * under the outer hold.
+ * Handles a `holdfast lock` or `hold` that runs inside the CMD of another `holdfast lock` with the
+ * same lock. The inner command would wait for the outer one for ever. So it is refused, or with
+ * --nested runs under the outer hold. `hold` has no --nested.
  *
  * The inner command finds the outer holds in the environment (outer.h), and asks the agent whether
  * they still count.
@@ -18,6 +18,7 @@
 
 /* The locks that the inner command asks for. */
 struct nested_options {
+    const char *where;  /* the inner command's word, "lock" or "hold" */
     char *const *names; /* its locks */
     size_t count;
     bool nested;

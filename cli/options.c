@@ -17,7 +17,7 @@ struct cursor {
     char **argv;
     int argc;
     int index;
-    char letter; /* the letter of a bundle in whose place argv has a dash for now */
+    char letter; /* of a bundle such as -nv: the letter that is replaced by a dash in argv now */
 };
 
 /* Returns the length of the unit in ns, or 0 if there is no such unit. */

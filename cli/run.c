@@ -31,10 +31,10 @@ static int dispatch(struct cli *cli, const char *word, int argc, char **argv)
         const char *word;
         int (*run)(struct cli *cli, int argc, char **argv);
     } commands[] = {
-        {"lock", command_lock},     {"ls", command_ls},       {"show", command_show},
-        {"top", command_top},       {"watch", command_watch}, {"check", command_check},
-        {"status", command_status}, {"break", command_break}, {"member", command_member},
-        {"doctor", command_doctor}, {"setup", command_setup},
+        {"lock", command_lock},     {"hold", command_hold},     {"ls", command_ls},
+        {"show", command_show},     {"top", command_top},       {"watch", command_watch},
+        {"check", command_check},   {"status", command_status}, {"break", command_break},
+        {"member", command_member}, {"doctor", command_doctor}, {"setup", command_setup},
     };
 
     if (strcmp(word, "help") == 0) {
@@ -50,7 +50,7 @@ static int dispatch(struct cli *cli, const char *word, int argc, char **argv)
     }
     return cli_usage_error(
         NULL,
-        "unknown command \"%s\": expected lock, ls, show, watch, top, "
+        "unknown command \"%s\": expected lock, hold, ls, show, watch, top, "
         "check, status, doctor, break, member or setup; `holdfast --help` explains",
         word);
 }
@@ -98,7 +98,7 @@ int cli_run(int argc, char **argv)
         status = help_show(NULL);
     } else {
         status = cli_usage_error(
-            NULL, "no command: expected lock, ls, show, watch, top, "
+            NULL, "no command: expected lock, hold, ls, show, watch, top, "
                   "check, status, doctor, break, member or setup; `holdfast --help` explains");
     }
     if ((fflush(stdout) != 0 || ferror(stdout)) && status == CLI_OK) {

@@ -1,16 +1,18 @@
 /*
- * Reports why `holdfast lock` waits: see waiting.h.
+ * Reports why a command waits for its locks: see waiting.h.
  */
 #include "waiting.h"
 
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "cli.h"
 #include "why.h"
 
 enum {
@@ -50,11 +52,11 @@ static bool goes_on(struct waiting *waiting, int pause_ms)
     return !waiting->over;
 }
 
-/* Returns whether a line can be written to stderr without blocking. The thread writes under the
- * mutex, which waiting_end() needs, so it must not block when nobody reads stderr. */
-static bool has_room(void)
+/* Returns whether a line can be written without blocking. The thread writes under the mutex, which
+ * waiting_end() needs, so it must not block when nobody reads the lines. */
+static bool has_room(bool json)
 {
-    struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};
+    struct pollfd out = {.fd = json ? fileno(cli_json_stream()) : STDERR_FILENO, .events = POLLOUT};
 
     return poll(&out, 1, 0) == 1;
 }
@@ -96,7 +98,7 @@ static void *run(void *arg)
 
         pause_ms = AGAIN_MS;
         if (waiting->over || index == count || reason.kind == HF_WHY_NOTHING ||
-            (index == index_before && !is_change(&before, &reason)) || !has_room()) {
+            (index == index_before && !is_change(&before, &reason)) || !has_room(waiting->json)) {
             continue;
         }
         why_waiting(&waiting->held, index, &reason, waiting->json);

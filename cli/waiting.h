@@ -1,7 +1,7 @@
 /*
- * Reports why `holdfast lock` waits, while it waits.
+ * Reports why `holdfast lock` or `hold` waits, while it waits.
  *
- * A second thread calls hf_why(), because the main thread is in hf_acquire() until it has the lock.
+ * A second thread calls hf_why(), because the main thread waits for the lock and for signals.
  * The agent may take seconds to answer, or may not answer at all. So the main thread never waits
  * for the second thread. When the wait is over, the second thread writes no further line. If the
  * second thread is still in hf_why() when the command is over, the client, the locks and the names

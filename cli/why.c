@@ -56,32 +56,31 @@ static void write_reason(struct json *json, const struct hf_reason *reason)
     json_close_object(json);
 }
 
-/* A line for stderr, collected in memory. One write() outputs the whole line, because CMD may write
- * to stderr at the same time. */
+/* A line for people on stderr, or an object for cli_json_stream(), collected in memory. One write()
+ * outputs the whole line, because CMD may write to the same stream at the same time. */
 struct line {
+    FILE *stream;
     FILE *out;
     char *text;
     size_t size;
 };
 
-static void line_begin(struct line *line)
+static void line_begin(struct line *line, FILE *stream)
 {
-    *line = (struct line){.text = NULL};
+    *line = (struct line){.stream = stream};
     line->out = open_memstream(&line->text, &line->size);
     if (line->out == NULL) {
-        line->out = stderr; /* without memory the line is written in pieces */
+        line->out = stream; /* without memory the line is written in pieces */
     }
 }
 
 static void line_end(struct line *line)
 {
     fputc('\n', line->out);
-    if (line->out == stderr) {
-        return;
+    if (line->out != line->stream && fclose(line->out) == 0) {
+        (void)!fwrite(line->text, 1, line->size, line->stream);
     }
-    if (fclose(line->out) == 0) {
-        (void)!fwrite(line->text, 1, line->size, stderr);
-    }
+    (void)fflush(line->stream);
     free(line->text);
 }
 
@@ -92,7 +91,7 @@ static void write_object(const char *event, const char *name, const char *error,
     struct line line;
     struct json json;
 
-    line_begin(&line);
+    line_begin(&line, cli_json_stream());
     json_init(&json, line.out);
     json_open_object(&json, NULL);
     json_text(&json, "event", event);
@@ -133,12 +132,13 @@ size_t why_find(const struct held *held, struct hf_reason *out)
 }
 
 /* Writes a line about a lock, for people. */
-static void write_line(const char *name, const char *what, const struct hf_reason *reason)
+static void write_line(const char *where, const char *name, const char *what,
+                       const struct hf_reason *reason)
 {
     struct line line;
 
-    line_begin(&line);
-    fputs("holdfast lock: ", line.out);
+    line_begin(&line, stderr);
+    fprintf(line.out, "holdfast %s: ", where);
     (void)text_write_clean(line.out, name, 0);
     fprintf(line.out, ": %s: ", what);
     (void)text_write_clean(line.out, reason->text, 0);
@@ -152,7 +152,7 @@ void why_waiting(const struct held *held, size_t index, const struct hf_reason *
         write_object("waiting", held->names[index], NULL, reason);
         return;
     }
-    write_line(held->names[index], "waiting", reason);
+    write_line(held->where, held->names[index], "waiting", reason);
 }
 
 int why_not_had(const struct held *held, int error, int not_now_status, bool json)
@@ -165,10 +165,10 @@ int why_not_had(const struct held *held, int error, int not_now_status, bool jso
         write_object("not_had", known || held->count == 1 ? held->names[known ? found : 0] : NULL,
                      hf_strerror(error), known ? &reason : NULL);
     } else if (!known) {
-        (void)cli_fail("lock", held->count == 1 ? held->names[0] : "taking all of the locks",
+        (void)cli_fail(held->where, held->count == 1 ? held->names[0] : "taking all of the locks",
                        error);
     } else {
-        write_line(held->names[found], hf_strerror(error), &reason);
+        write_line(held->where, held->names[found], hf_strerror(error), &reason);
     }
     return known && reason.kind == HF_WHY_NO_MAJORITY ? CLI_NO_MAJORITY : not_now_status;
 }
@@ -201,8 +201,8 @@ void why_lost(const struct held *held, size_t index, const char *so, bool json)
         write_object("lost", held->names[index], NULL, known ? &reason : NULL);
         return;
     }
-    line_begin(&line);
-    fputs("holdfast lock: the hold of ", line.out);
+    line_begin(&line, stderr);
+    fprintf(line.out, "holdfast %s: the hold of ", held->where);
     (void)text_write_clean(line.out, held->names[index], 0);
     fputs(" ended", line.out);
     if (known) {

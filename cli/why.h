@@ -1,7 +1,7 @@
 /*
- * Writes why a lock was not taken, why `holdfast lock` waits for a lock, or why a hold was lost:
- * see hf_why() in holdfast.h. Each report is one line on stderr, either for people or, with --json,
- * a JSON object.
+ * Writes why a lock was not taken, why `holdfast lock` or `hold` waits for a lock, or why a hold
+ * was lost: see hf_why() in holdfast.h. Each report is one line: for people on stderr, or with
+ * --json an object on the stream of cli_json_stream().
  */
 #ifndef HOLDFAST_CLI_WHY_H
 #define HOLDFAST_CLI_WHY_H

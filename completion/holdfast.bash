@@ -61,7 +61,7 @@ _holdfast() {
                 <(compgen -W "$(_holdfast_names "$program" member)" -- "$current")
             ;;
         member/backup) mapfile -t COMPREPLY < <(compgen -f -- "$current") ;;
-        lock/* | ls/* | show/* | watch/* | top/* | break/*)
+        lock/* | hold/* | ls/* | show/* | watch/* | top/* | break/*)
             mapfile -t COMPREPLY < <(compgen -W "$(_holdfast_names "$program" ls)" -- "$current")
             ;;
         esac

@@ -45,7 +45,7 @@ end
 
 function __holdfast_wants_name
     not contains -- -- (commandline -opc)
-    and contains -- (__holdfast_command) lock ls show watch top break
+    and contains -- (__holdfast_command) lock hold ls show watch top break
 end
 
 # __holdfast_member [WORD...]: whether the words are `member`, or `member` and one of WORD.

@@ -1,6 +1,7 @@
 # The command: its modules, and the whole command as a process, with the library of cli_fake.c.
 find_package(Threads REQUIRED)
-add_library(cli_fake OBJECT ${CMAKE_CURRENT_LIST_DIR}/cli_fake.c)
+add_library(cli_fake OBJECT ${CMAKE_CURRENT_LIST_DIR}/cli_fake.c
+    ${CMAKE_CURRENT_LIST_DIR}/cli_fake_admin.c)
 target_include_directories(cli_fake PRIVATE ${PROJECT_SOURCE_DIR}/include)
 target_link_libraries(cli_fake PRIVATE hf_flags)
 
@@ -18,7 +19,7 @@ endforeach()
 add_library(cli_run OBJECT ${CMAKE_CURRENT_LIST_DIR}/cli_run.c)
 target_compile_definitions(cli_run PRIVATE CLI_FAKE="$<TARGET_FILE:holdfast_cli_fake>")
 target_link_libraries(cli_run PRIVATE hf_flags PkgConfig::CHECK)
-foreach(part show doctor lock guard top why words member backup json)
+foreach(part show doctor lock hold guard top why words member backup json)
     add_executable(test_cli_${part} ${CMAKE_CURRENT_LIST_DIR}/cli_${part}.c)
     target_compile_definitions(test_cli_${part}
         PRIVATE CLI_FAKE="$<TARGET_FILE:holdfast_cli_fake>")
@@ -28,10 +29,10 @@ endforeach()
 target_link_libraries(test_cli_top PRIVATE hf_text)
 
 set_target_properties(holdfast_cli_fake test_cli_parts test_cli_setup test_cli_top_rows
-        test_cli_show test_cli_doctor test_cli_lock test_cli_guard test_cli_top test_cli_why
+        test_cli_show test_cli_doctor test_cli_lock test_cli_hold test_cli_guard test_cli_top test_cli_why
         test_cli_words test_cli_member test_cli_backup test_cli_json
     PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-foreach(part parts setup top_rows show doctor lock guard top why words member backup json)
+foreach(part parts setup top_rows show doctor lock hold guard top why words member backup json)
     add_test(NAME cli_${part} COMMAND test_cli_${part})
     set_tests_properties(cli_${part} PROPERTIES LABELS "unit;asan;tsan;sleeps" TIMEOUT 180)
 endforeach()

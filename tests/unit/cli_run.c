@@ -57,6 +57,7 @@ static void split(char *line, char **words)
 }
 
 unsigned run_inherited;
+int run_input = -1;
 
 void run_start(struct run *run, const char *fake, const char *line)
 {
@@ -86,8 +87,9 @@ void run_start(struct run *run, const char *fake, const char *line)
         signal(SIGQUIT, SIG_DFL);
         setpgid(0, 0);
         setenv("HOLDFAST_FAKE", setting, 1);
-        if (dup2(open("/dev/null", O_RDONLY | O_CLOEXEC), 0) < 0 || dup2(out[1], 1) < 0 ||
-            dup2(err[1], 2) < 0 || close_range(STDERR_FILENO + 1, ~0U, 0) != 0) {
+        int input = run_input >= 0 ? run_input : open("/dev/null", O_RDONLY | O_CLOEXEC);
+        if (dup2(input, 0) < 0 || dup2(out[1], 1) < 0 || dup2(err[1], 2) < 0 ||
+            close_range(STDERR_FILENO + 1, ~0U, 0) != 0) {
             _exit(99);
         }
         for (unsigned i = 0; i < run_inherited; i++) {

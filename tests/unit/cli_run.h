@@ -34,6 +34,9 @@ struct ran {
  * descriptor of the test itself. */
 extern unsigned run_inherited;
 
+/* The command's standard input; -1: /dev/null. */
+extern int run_input;
+
 /* Starts `holdfast WORDS`. `line` is split at spaces; a word 'in quotes' may have spaces. `fake` is
  * the value of HOLDFAST_FAKE, to which the log is added. */
 void run_start(struct run *run, const char *fake, const char *line);

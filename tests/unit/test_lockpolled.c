@@ -338,8 +338,9 @@ static void another_begins_to_pass_on(void)
     }
 }
 
-/* The process that passes the lock on then swaps the word. The waiter must not have treated the
- * word as its own hold: this hold would end without a lock-delay while the program works. */
+/* A process passes the lock on: after its announcement it swaps the word. Before the swap the
+ * waiter must not treat the word as its own hold. Such a hold would end without a lock-delay while
+ * the program works. */
 START_TEST(a_hold_that_is_being_passed_on_is_not_the_waiters)
 {
     static const struct turn ending = {"an eviction", NULL, another_begins_to_pass_on, false};

@@ -68,7 +68,7 @@ enum outcome {
     OUTCOME_REFUSED_SESSION,
     OUTCOME_REFUSED_VERSION,
     OUTCOME_REFUSED_TOKENS,
-    /* only processes that try asked for the lock, and they cannot have it now */
+    /* all processes that asked for the lock only try it, and they cannot have it now */
     OUTCOME_REFUSED_IN_USE,
 };
 
