@@ -539,10 +539,10 @@ int help_show(const char *command)
         const char *command;
         const char *text;
     } pages[] = {
-        {"lock", lock_help},     {"hold", hold_help},   {"ls", ls_help},       {"show", show_help},
-        {"watch", watch_help},   {"top", top_help},     {"status", status_help},
-        {"doctor", doctor_help}, {"check", check_help}, {"break", break_help},
-        {"member", member_help}, {"setup", setup_help},
+        {"lock", lock_help},     {"hold", hold_help},     {"ls", ls_help},
+        {"show", show_help},     {"watch", watch_help},   {"top", top_help},
+        {"status", status_help}, {"doctor", doctor_help}, {"check", check_help},
+        {"break", break_help},   {"member", member_help}, {"setup", setup_help},
     };
 
     for (size_t index = 0; command != NULL && index < sizeof(pages) / sizeof(pages[0]); index++) {

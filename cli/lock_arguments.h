@@ -1,10 +1,10 @@
 /*
  * Reads the command lines of `holdfast lock` and `holdfast hold`.
  *
- * `hold` has one NAME and no CMD. Of `lock`: in a command line with `--`, the names stand before `--` and CMD behind it. Options may stand
- * anywhere before it. A command line without `--` must have the order of flock(1), so that it has
- * only one meaning: options, one NAME, and then either CMD, which must not begin with a dash, or -c
- * STRING.
+ * `hold` has options and one NAME. `lock` has two forms. With `--`, the names stand before `--` and
+ * CMD behind it; options may stand anywhere before it. Without `--` the words must have the order
+ * of flock(1), so that they have only one meaning: options, one NAME, and then either CMD, which
+ * must not begin with a dash, or -c STRING.
  */
 #ifndef HOLDFAST_CLI_LOCK_ARGUMENTS_H
 #define HOLDFAST_CLI_LOCK_ARGUMENTS_H
@@ -57,8 +57,8 @@ int lock_arguments_read(struct cli *cli, int argc, char **argv, struct lock_argu
 int lock_arguments_check(const struct cli *cli, struct lock_arguments *arguments)
     __attribute__((warn_unused_result));
 
-/* Reads and checks the command line of `hold`, whose NAME is names[0]. Returns 0, or CLI_USAGE after
- * a line about the error. Checks nothing more if cli->help is set. */
+/* Reads and checks the command line of `hold`, whose NAME becomes names[0]. Returns 0, or CLI_USAGE
+ * after a line about the error. With --help it checks no more than the options. */
 int hold_arguments_read(struct cli *cli, int argc, char **argv, struct lock_arguments *out)
     __attribute__((warn_unused_result));
 
