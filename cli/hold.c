@@ -329,7 +329,7 @@ static int open_signals(struct hold_command *hold)
     if (hold->signal_fd < 0) {
         return cli_fail("hold", "signals", HF_ENOMEM);
     }
-    /* blocked, so that a write or a read that fails is noticed, and does not end or stop holdfast */
+    /* A write or a read that fails must not end or stop holdfast, which looks at the error. */
     sigaddset(&signals, SIGPIPE);
     sigaddset(&signals, SIGTTIN);
     (void)sigprocmask(SIG_BLOCK, &signals, NULL);
