@@ -141,8 +141,8 @@ int command_break(struct cli *cli, int argc, char **argv)
     int error;
     int status = options_parse(cli, "break", specs, 1, argc, argv, &words);
 
-    if (status == 0 && cli->help) {
-        return help_show("break");
+    if (status == 0 && help_is_wanted(cli)) {
+        return help_answer(cli, "break");
     }
     status = status != 0 ? status : words_expect("break", &words, 1, 1, "one NAME");
     status = status != 0 ? status : name_check("break", words.plain[0]);

@@ -225,8 +225,8 @@ int command_doctor(struct cli *cli, int argc, char **argv)
     struct socket_path found;
     int status = options_parse(cli, "doctor", NULL, 0, argc, argv, &words);
 
-    if (status == 0 && cli->help) {
-        return help_show("doctor");
+    if (status == 0 && help_is_wanted(cli)) {
+        return help_answer(cli, "doctor");
     }
     status = status != 0 ? status : words_expect("doctor", &words, 0, 0, "no argument");
     if (status != 0) {

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "json.h"
+
 static const char program_help[] =
     "holdfast: only one of us at a time, for the programs of this host\n"
     "\n"
@@ -553,4 +555,30 @@ int help_show(const char *command)
     }
     fputs(program_help, stdout);
     return 0;
+}
+
+static int show_version(const struct cli *cli)
+{
+    struct json json;
+
+    if (!cli->json) {
+        printf("holdfast %s\n", hf_version());
+        return CLI_OK;
+    }
+    json_init(&json, stdout);
+    json_open_object(&json, NULL);
+    json_text(&json, "version", hf_version());
+    json_close_object(&json);
+    putchar('\n');
+    return CLI_OK;
+}
+
+bool help_is_wanted(const struct cli *cli)
+{
+    return cli->help || cli->version;
+}
+
+int help_answer(const struct cli *cli, const char *command)
+{
+    return cli->version ? show_version(cli) : help_show(command);
 }

@@ -297,8 +297,8 @@ int command_ls(struct cli *cli, int argc, char **argv)
     int status = options_parse(cli, "ls", specs, sizeof(specs) / sizeof(specs[0]), argc, argv,
                                &words);
 
-    if (status == 0 && cli->help) {
-        return help_show("ls");
+    if (status == 0 && help_is_wanted(cli)) {
+        return help_answer(cli, "ls");
     }
     status = status != 0 ? status : words_expect("ls", &words, 0, 1, "at most one PREFIX");
     if (status != 0) {
@@ -350,8 +350,8 @@ int command_show(struct cli *cli, int argc, char **argv)
     int error;
     int status = options_parse(cli, "show", NULL, 0, argc, argv, &words);
 
-    if (status == 0 && cli->help) {
-        return help_show("show");
+    if (status == 0 && help_is_wanted(cli)) {
+        return help_answer(cli, "show");
     }
     status = status != 0 ? status : words_expect("show", &words, 1, 1, "one NAME");
     status = status != 0 ? status : name_check("show", words.plain[0]);

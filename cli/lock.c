@@ -152,8 +152,8 @@ int command_lock(struct cli *cli, int argc, char **argv)
     int status = lock_arguments_read(cli, argc, argv, &arguments);
 
     cli_fail_as_json(cli->json ? stderr : NULL);
-    if (status == 0 && cli->help) {
-        return help_show("lock");
+    if (status == 0 && help_is_wanted(cli)) {
+        return help_answer(cli, "lock");
     }
     status = status != 0 ? status : lock_arguments_check(cli, &arguments);
     if (status != 0) {

@@ -171,7 +171,19 @@ static int words_missing(const struct cli *cli, const struct lock_arguments *arg
     if (arguments->has_dashes) {
         return cli_usage_error("lock", "nothing after --: expected CMD [ARG...]");
     }
-    return cli_usage_error("lock", "no -- found: expected NAME [NAME...] -- CMD [ARG...]");
+    if (arguments->name_count > 1 || arguments->names[0][0] == '\0') {
+        return cli_usage_error("lock", "no -- found: expected NAME [NAME...] -- CMD [ARG...]");
+    }
+    if (arguments->names[0][strspn(arguments->names[0], "0123456789")] == '\0') {
+        return cli_usage_error("lock",
+                               "no CMD behind \"%s\": expected NAME CMD [ARG...], because a file "
+                               "descriptor, as in flock %s, cannot have a lock (see holdfast hold)",
+                               arguments->names[0], arguments->names[0]);
+    }
+    return cli_usage_error("lock",
+                           "no CMD behind \"%s\": expected NAME CMD [ARG...], NAME -c STRING, or "
+                           "NAME [NAME...] -- CMD [ARG...]",
+                           arguments->names[0]);
 }
 
 /* Sets `command` to CMD: the words of the command line, or a shell with the line of -c. */

@@ -136,8 +136,8 @@ int command_member(struct cli *cli, int argc, char **argv)
     int status = options_parse(cli, "member", specs, sizeof(specs) / sizeof(specs[0]), argc, argv,
                                &words);
 
-    if (status == 0 && cli->help) {
-        return help_show("member");
+    if (status == 0 && help_is_wanted(cli)) {
+        return help_answer(cli, "member");
     }
     if (status != 0) {
         return status;

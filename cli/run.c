@@ -6,24 +6,7 @@
 
 #include "cli.h"
 #include "help.h"
-#include "json.h"
 #include "options.h"
-
-static int show_version(const struct cli *cli)
-{
-    struct json json;
-
-    if (!cli->json) {
-        printf("holdfast %s\n", hf_version());
-        return CLI_OK;
-    }
-    json_init(&json, stdout);
-    json_open_object(&json, NULL);
-    json_text(&json, "version", hf_version());
-    json_close_object(&json);
-    putchar('\n');
-    return CLI_OK;
-}
 
 static int dispatch(struct cli *cli, const char *word, int argc, char **argv)
 {
@@ -42,8 +25,8 @@ static int dispatch(struct cli *cli, const char *word, int argc, char **argv)
     }
     for (size_t index = 0; index < sizeof(commands) / sizeof(commands[0]); index++) {
         if (strcmp(word, commands[index].word) == 0) {
-            if (cli->help) {
-                return help_show(word);
+            if (help_is_wanted(cli)) {
+                return help_answer(cli, word);
             }
             return commands[index].run(cli, argc, argv);
         }
@@ -90,12 +73,10 @@ int cli_run(int argc, char **argv)
     if (status != 0) {
         return status;
     }
-    if (cli.version) {
-        status = show_version(&cli);
+    if (cli.version || (cli.help && index >= argc)) {
+        status = help_answer(&cli, NULL);
     } else if (index < argc) {
         status = dispatch(&cli, argv[index], argc - index - 1, argv + index + 1);
-    } else if (cli.help) {
-        status = help_show(NULL);
     } else {
         status = cli_usage_error(
             NULL, "no command: expected lock, hold, ls, show, watch, top, "

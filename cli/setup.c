@@ -565,13 +565,13 @@ int command_setup(struct cli *cli, int argc, char **argv)
     struct arguments words;
     int status = options_parse(cli, "setup", specs, sizeof(specs) / sizeof(specs[0]), argc, argv,
                                &words);
-    bool help = status == 0 && cli->help;
+    bool help = status == 0 && help_is_wanted(cli);
 
     status = status != 0 || help ? status : words_expect("setup", &words, 0, 0, "options only");
     status = status != 0 || help ? status : check_options(setup, certificates);
     status = status != 0 || help ? status : find_paths(setup, output, certificates, state_dir);
     if (help) {
-        status = help_show("setup");
+        status = help_answer(cli, "setup");
     } else if (status == 0) {
         (void)umask(077);
         status = run(setup);

@@ -200,8 +200,8 @@ int command_status(struct cli *cli, int argc, char **argv)
     int error;
     int status = options_parse(cli, "status", NULL, 0, argc, argv, &words);
 
-    if (status == 0 && cli->help) {
-        return help_show("status");
+    if (status == 0 && help_is_wanted(cli)) {
+        return help_answer(cli, "status");
     }
     status = status != 0 ? status : words_expect("status", &words, 0, 0, "no argument");
     status = status != 0 ? status : cli_connect(cli, "status", status_timeout_ns, &client);
@@ -228,8 +228,8 @@ int command_check(struct cli *cli, int argc, char **argv)
     int error;
     int status = options_parse(cli, "check", NULL, 0, argc, argv, &words);
 
-    if (status == 0 && cli->help) {
-        return help_show("check");
+    if (status == 0 && help_is_wanted(cli)) {
+        return help_answer(cli, "check");
     }
     status = status != 0 ? status : words_expect("check", &words, 1, 1, "one SEQUENCER");
     status = status != 0 ? status : cli_connect(cli, "check", 0, &client);

@@ -173,8 +173,8 @@ int command_top(struct cli *cli, int argc, char **argv)
     int status = options_parse(cli, "top", specs, sizeof(specs) / sizeof(specs[0]), argc, argv,
                                &words);
 
-    if (status == 0 && cli->help) {
-        return help_show("top");
+    if (status == 0 && help_is_wanted(cli)) {
+        return help_answer(cli, "top");
     }
     status = status != 0 ? status : words_expect("top", &words, 0, 1, "at most one PREFIX");
     status = status != 0 ? status : arguments_check(&given, &settings.order);

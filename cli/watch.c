@@ -259,8 +259,8 @@ int command_watch(struct cli *cli, int argc, char **argv)
     int error;
     int status = options_parse(cli, "watch", NULL, 0, argc, argv, &words);
 
-    if (status == 0 && cli->help) {
-        return help_show("watch");
+    if (status == 0 && help_is_wanted(cli)) {
+        return help_answer(cli, "watch");
     }
     status = status != 0 ? status : words_expect("watch", &words, 0, 1, "at most one PREFIX");
     if (status != 0) {

@@ -223,6 +223,9 @@ static enum hfi_outcome drain(const struct hfi_actor *actor, const struct hfi_re
                     &hfi_seat(region, request->seat)->deadline_ns);
                 held->deadline_ns = shorter(held->deadline_ns, own_ns);
             }
+            /* The hold begins here, and not when this actor's id came into the word. relaxed:
+             * `since` is only shown to people */
+            atomic_store_explicit(&slot->since, since_now(now_ns), memory_order_relaxed);
             return HFI_HELD;
         }
         enum hfi_outcome why = wait_over(limit, now_ns);

@@ -31,10 +31,12 @@ struct hf_party {
     const char *agent; /* the name of the agent on its host */
     int64_t pid;       /* the process, in the agent's PID namespace */
     int64_t uid;
-    const char *command;  /* a holder's command (hf_options.command), by default its command line,
+    const char *command; /* a holder's command (hf_options.command), by default its command line,
                             words joined by spaces; NULL for a waiter */
-    enum hf_mode mode;    /* the mode of the party's hold, or of the hold that it waits for */
-    uint64_t token;       /* a holder's fencing token; 0 for a waiter */
+    enum hf_mode mode;   /* the mode of the party's hold, or of the hold that it waits for */
+    /* A holder's fencing token; 0 for a waiter. For a shared hold it may be above the hold's own
+     * token, but it is below that of every exclusive hold after it. */
+    uint64_t token;
     int64_t elapsed_ns;   /* for how long the party has held the lock, or waited for it */
     int64_t remaining_ns; /* for how long a holder's hold still counts; -1 for a waiter */
 };

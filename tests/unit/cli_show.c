@@ -94,6 +94,11 @@ START_TEST(test_version)
     ck_assert_str_eq(ran.out, "holdfast 9.8.7\n");
     run_command("", "--json --version", &ran);
     ck_assert_str_eq(ran.out, "{\"version\":\"9.8.7\"}\n");
+    run_command("", "lock -V a true", &ran);
+    ck_assert_str_eq(ran.out, "holdfast 9.8.7\n");
+    ck_assert_str_eq(ran.log, "");
+    run_command("", "ls --version", &ran);
+    ck_assert_str_eq(ran.out, "holdfast 9.8.7\n");
 }
 END_TEST
 

@@ -51,7 +51,8 @@ static const struct {
     const char *err;
 } refused[] = {
     {"lock", "no lock name: expected NAME"},
-    {"lock a", "no -- found: expected NAME [NAME...] -- CMD"},
+    {"lock a", "no CMD behind \"a\": expected NAME CMD [ARG...], NAME -c STRING, or NAME"},
+    {"lock -n 9", "no CMD behind \"9\": expected NAME CMD [ARG...], because a file descriptor, as"},
     {"lock a --shared true", "no -- found"},
     {"lock a --", "nothing after --"},
     {"lock -- true", "no lock name before --"},

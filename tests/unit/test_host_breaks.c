@@ -543,6 +543,7 @@ START_TEST(a_writer_that_waits_for_readers_keeps_its_place)
     struct hfi_opened reader = rig_open_granted(rig, other, "a", 500 * RIG_MS);
     reader.seat = rig_seat(rig, other, reader.handle, true);
     ck_assert_int_eq(cell_read(&reader, &held), HFI_HELD);
+    uint64_t read_token = held.token;
     struct hfi_opened writer = rig_open(rig, other, "a", 500 * RIG_MS)->frame.opened;
     ck_assert_int_eq(cell_try(&writer, &held), HFI_DRAINING);
     cell_wait_in_queue(&writer, other, false);
@@ -554,6 +555,7 @@ START_TEST(a_writer_that_waits_for_readers_keeps_its_place)
     struct hfi_party_frame hold;
     ck_assert(hfi_listed_next_party(&reply->cursor, &hold));
     ck_assert_uint_eq(hold.mode, HF_SHARED);
+    ck_assert_uint_eq(hold.token, read_token);
     ck_assert(!hfi_has_readers(&rig->region, reader.slot, HFI_SEAT_NONE));
     ck_assert_uint_eq(hfi_word_holder(rig_word(rig, writer.slot)), writer.holder);
     ck_assert_uint_eq(atomic_load(hfi_seat_wait(&rig->region, writer.seat)), place);
@@ -564,9 +566,14 @@ START_TEST(a_writer_that_waits_for_readers_keeps_its_place)
     struct hfi_wait_limit limit = {.deadline_ns = rig->now_ns};
     place = (place & ~(uint64_t)HFI_WAIT_JOINING) | HFI_WAIT_WAITING;
     ck_assert_int_eq(hfi_wait_exclusive(&actor, &request, &limit, &place, &held), HFI_HELD);
-    /* now the process has a hold, which the next break ends */
+    /* Now the process has a hold, which the next break ends. The hold began when the readers had
+     * left, and not when the word first named the process. */
     reply = rig_ask(rig, client, &frame);
     ck_assert_uint_eq(reply->frame.broken.hold_count, 1);
+    ck_assert(hfi_listed_next_party(&reply->cursor, &hold));
+    ck_assert_uint_eq(hold.token, held.token);
+    ck_assert_uint_gt(hold.token, read_token);
+    ck_assert_int_le(hold.elapsed_ns, 2 * RIG_MS);
     ck_assert_uint_eq(hfi_word_holder(rig_word(rig, writer.slot)), 0);
 }
 END_TEST

@@ -199,6 +199,41 @@ START_TEST(opened_by_nobody_is_closed)
 }
 END_TEST
 
+/* Lets time pass, and renews the lease each second. */
+static void live(int seconds)
+{
+    for (int i = 0; i < seconds; i++) {
+        rig_lease(rig, 1, rig->now_ns + 10000 * RIG_MS, false);
+        rig_pass(rig, 1000 * RIG_MS);
+    }
+}
+
+/* A holder dies. Its lock-delay closes the lock once, and never again: the agent stores the end of
+ * the lock-delay in units that wrap after 275 s. _i: with the default session_ttl; or with the
+ * longest, of which a fifth is 720 s. */
+START_TEST(a_lock_delay_that_is_over_stays_over)
+{
+    if (_i == 1) {
+        rig->config.session_ttl_ns = 3600 * 1000 * RIG_MS;
+        rig_restart(rig, 1);
+        ck_assert_ptr_null(host_check_region(rig->host, 0));
+        rig_begin(rig);
+        client = rig_connect(rig, HOST_MAY_USE | HOST_MAY_ADMIN);
+        other = rig_connect(rig, HOST_MAY_USE);
+    }
+    open_both();
+    live(480);
+    rig_take(rig, &opened);
+    rig_die(rig, client);
+    rig_pass(rig, 510 * RIG_MS);
+    for (int i = 0; i < 600; i++) {
+        live(1);
+        ck_assert_msg(!(*word_of_a() & HFI_W_CLOSED), "closed again after %d s", i);
+    }
+    assert_free();
+}
+END_TEST
+
 /* The next agent takes closed_until_ns from the region, but keeps the lock closed for at most the
  * lock-delay of the grant. */
 START_TEST(closed_for_ever_over_a_restart)
@@ -702,6 +737,7 @@ int main(void)
     tcase_add_test(tests, a_time_without_the_closed_bit_keeps_no_grant);
     tcase_add_test(tests, closed_by_nobody_is_open);
     tcase_add_test(tests, opened_by_nobody_is_closed);
+    tcase_add_loop_test(tests, a_lock_delay_that_is_over_stays_over, 0, 2);
     tcase_add_test(tests, closed_for_ever_over_a_restart);
     tcase_add_test(tests, closed_by_an_agent_that_was_killed);
     tcase_add_test(tests, a_token_above_the_range);

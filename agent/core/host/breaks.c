@@ -56,7 +56,7 @@ static void describe(const struct host *host, struct lock_ref at, uint32_t holde
 {
     struct hfi_party_frame party;
     look_holder(host, at, holder, seat, &party);
-    uint64_t token = hfi_token(lock_token_last(host, at), atomic_load(lock_word(host, at)));
+    uint64_t token = look_token(host, at, atomic_load(lock_word(host, at)), shared);
     uint32_t size = party.command.size < MESSAGE_COMMAND_MAX ? party.command.size
                                                              : MESSAGE_COMMAND_MAX;
     if (!shared) {

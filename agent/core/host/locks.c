@@ -432,9 +432,11 @@ void lock_revoke(struct host *host, struct lock_ref at, enum hfi_grant mode,
 /*
  * The agent keeps its own record of the time until which a lock is closed. It stores the low bits
  * of that time, in units of 2^17 ns. These bits can express a time up to two minutes from now,
- * before or after. That is enough: a lock-delay has a minute at most, and the next pass over all
- * locks forgets times that are over. The region has the same time, for processes and for the next
- * agent. This agent reads the region's time only in adoption.
+ * before or after. That is enough: a lock-delay has a minute at most, and word_repair() forgets a
+ * time that is over for half a minute. Each lock has a word_repair() at least once in a minute or
+ * two, in the pass over all locks (repair.c). Without that, the time would seem to lie ahead again
+ * 214 s later. The region has the same time, for processes and for the next agent. This agent reads
+ * the region's time only in adoption.
  */
 enum { CLOSED_SHIFT = 17, CLOSED_BITS = 21 };
 static const int64_t CLOSED_AHEAD_MAX_MS = MESSAGE_LOCK_DELAY_MAX_MS + 1000;
@@ -454,8 +456,9 @@ int64_t lock_closed_until_ns(const struct host *host, struct lock_ref at)
     uint64_t now = (uint64_t)host->now_ns >> CLOSED_SHIFT;
     int64_t ahead = (int32_t)((closed - (uint32_t)now) << above) / (1 << above);
     if (closed == 0 || ahead > (CLOSED_AHEAD_MAX_MS * MS) >> CLOSED_SHIFT) {
-        /* no lock is closed for so long; such a time is over, but seems to lie ahead, because the
-         * agent was stopped for a while and the bits have wrapped around */
+        /* No lock is closed for so long. Such a time is over, but seems to lie ahead, because the
+         * agent was stopped for a while and the bits have wrapped around. (If it was stopped for
+         * 214 s to 275 s, the lock is closed once more, for at most 61 s.) */
         return 0;
     }
     return ((int64_t)now + ahead) << CLOSED_SHIFT;

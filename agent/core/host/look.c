@@ -41,6 +41,14 @@ void look_holder(const struct host *host, struct lock_ref at, uint32_t holder, u
     out->remaining_ns = out->remaining_ns > 0 ? out->remaining_ns : 0;
 }
 
+uint64_t look_token(const struct host *host, struct lock_ref at, uint64_t word, bool shared)
+{
+    uint64_t token = hfi_token(lock_token_last(host, at), word);
+    /* A process that the word names while readers hold the lock waits until they have left. The
+     * word has its token already. */
+    return shared && hfi_word_holder(word) != 0 && token > 0 ? token - 1 : token;
+}
+
 /* Fills in the readers that hold the lock. Returns how many there are. */
 static uint32_t fill_readers(const struct host *host, struct lock_ref at, uint64_t token,
                              struct hfi_party_frame *parties, uint32_t room)
@@ -81,9 +89,9 @@ void look_lock(const struct host *host, struct lock_ref at, struct hfi_lock_fram
     const struct hfi_region *region = space_region(host, at.space);
     uint64_t word = atomic_load(lock_word(host, at));
     uint32_t holder = hfi_word_holder(word) == HFI_HOLDER_AGENT ? 0 : hfi_word_holder(word);
-    uint64_t token = hfi_token(lock_token_last(host, at), word);
     uint32_t holder_seat = seat_of_holder(host, at, holder);
-    uint32_t readers = fill_readers(host, at, token, parties, HFI_FRAME_PARTIES_MAX);
+    uint32_t readers = fill_readers(host, at, look_token(host, at, word, true), parties,
+                                    HFI_FRAME_PARTIES_MAX);
     uint32_t used = readers < HFI_FRAME_PARTIES_MAX ? readers : HFI_FRAME_PARTIES_MAX;
     lock->state = readers ? HF_STATE_SHARED : holder ? HF_STATE_EXCLUSIVE : HF_STATE_FREE;
     lock->holder_count = used;
@@ -95,7 +103,7 @@ void look_lock(const struct host *host, struct lock_ref at, struct hfi_lock_fram
     bool apart = holder && (!readers || upgrades);
     if (apart && used < HFI_FRAME_PARTIES_MAX) {
         look_holder(host, at, holder, holder_seat, &parties[used]);
-        parties[used].token = readers ? 0 : token;
+        parties[used].token = readers ? 0 : look_token(host, at, word, false);
         parties[used].elapsed_ns = look_elapsed_ns(host->now_ns,
                                                    atomic_load(&region->slots[at.slot].since));
         used++;

@@ -21,6 +21,10 @@ void look_lock(const struct host *host, struct lock_ref at, struct hfi_lock_fram
  * for the lock. The texts in *party are borrowed. */
 void look_holder(const struct host *host, struct lock_ref at, uint32_t holder, uint32_t seat,
                  struct hfi_party_frame *party);
+/* Returns the token to show for a hold, while the lock word is `word`. The region does not keep the
+ * token of each reader. The result for a reader is not below the reader's own token, and is below
+ * that of every exclusive hold after it. */
+uint64_t look_token(const struct host *host, struct lock_ref at, uint64_t word, bool shared);
 /* Returns how long ago `since` was. A region gives such times in units of 2^20 ns. */
 int64_t look_elapsed_ns(int64_t now_ns, uint32_t since);
 

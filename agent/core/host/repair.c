@@ -13,11 +13,12 @@
 #include "words.h"
 
 enum {
-    PASSES = 5,         /* the passes over each region in one session_ttl */
-    PIECE_MS = 5,       /* the time between two pieces of a pass */
-    PIECE_SLOTS = 2048, /* the least number of slots, or of seats of one slot, in one piece */
-    PIECES_MAX = 64,    /* the most pieces of a pass over all slots */
-    ENTRY_SHIFT = 3,    /* 1 << ENTRY_SHIFT entries of the index count as one slot */
+    PASSES = 5,              /* the passes over each region in one session_ttl */
+    PASS_MAX_MS = 60 * 1000, /* a pass begins at least so often: lock_closed_until_ns() needs it */
+    PIECE_MS = 5,            /* the time between two pieces of a pass */
+    PIECE_SLOTS = 2048,      /* the least number of slots, or of seats of one slot, in one piece */
+    PIECES_MAX = 64,         /* the most pieces of a pass over all slots */
+    ENTRY_SHIFT = 3,         /* 1 << ENTRY_SHIFT entries of the index count as one slot */
 };
 
 struct repair {
@@ -377,7 +378,9 @@ void repair_work(struct host *host, struct host_actions *actions)
         cost += pass_piece(host, actions);
         if (host->repair->hand.space == host->config.namespace_count) {
             host->repair->hand.space = 0;
-            host->repair->due_ns = host->repair->began_ns + host->config.session_ttl_ns / PASSES;
+            int64_t apart_ns = host->config.session_ttl_ns / PASSES;
+            apart_ns = apart_ns < PASS_MAX_MS * MS ? apart_ns : PASS_MAX_MS * MS;
+            host->repair->due_ns = host->repair->began_ns + apart_ns;
             if (host->repair->due_ns <= host->now_ns) {
                 host->repair->due_ns = host->now_ns + PIECE_MS * MS;
             }

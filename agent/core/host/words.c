@@ -9,8 +9,9 @@
 #include "watches.h"
 
 enum {
-    /* the longest time after the end of a lock-delay for which a give-back may have to wait */
-    WORD_MARGIN_MS = 10 * 1000
+    /* the longest time after the end of a lock-delay for which a give-back may have to wait: half
+     * of the longest lock-delay, because max_drift is at most 50 % */
+    WORD_MARGIN_MS = 30 * 1000
 };
 
 struct words {
@@ -121,6 +122,9 @@ static void repair_closing(struct host *host, struct lock_ref at, struct host_ac
             word_mended(host, at);
         }
         watch_changed(host, at);
+    }
+    if (until_ns != 0 && until_ns < now_ns - WORD_MARGIN_MS * MS) {
+        lock_close(host, at, 0); /* nothing needs this time, and it would come again: see locks.c */
     }
 }
 
