@@ -315,6 +315,23 @@ static void look_at_record(struct doctor *doctor)
                   "write these lines into [voters]; `holdfast member` changes the voters");
 }
 
+/* Reports a change of the voters that is decided and not complete. Most changes are complete within
+ * a second. */
+static void look_at_change(struct doctor *doctor)
+{
+    if (doctor_value(doctor, NULL, "voters_complete", 1) != 0) {
+        return;
+    }
+    struct finding *finding = doctor_find(doctor, FINDING_WARN, "voters", NULL,
+                                          "the last change of the voters (record %" PRId64
+                                          ") is not complete yet",
+                                          doctor_value(doctor, NULL, "voters_number", 0));
+    doctor_advise(finding, "a complete change, mostly within a second",
+                  "wait, and do not switch a removed voter off. If it takes longer, start the "
+                  "voters that do not answer: until the change is complete, no other one begins, "
+                  "and no voter starts over");
+}
+
 static void look_at_own_vote(struct doctor *doctor)
 {
     static const struct {
@@ -646,6 +663,7 @@ void doctor_look_at_cell(struct doctor *doctor)
     }
     look_at_versions(doctor);
     look_at_record(doctor);
+    look_at_change(doctor);
     look_at_own_vote(doctor);
     look_at_coordinators(doctor);
     look_at_round_trips(doctor);

@@ -55,6 +55,7 @@ struct changing {
     const struct change_step *before; /* the earlier step, which is complete; NULL: none */
     bool lined;                       /* the line about the progress has no newline yet */
     enum hf_member_stage shown;
+    char shown_silent[NAME_MAX_SIZE]; /* the voter that the last line says the change waits for */
 };
 
 static int64_t now_ns(void)
@@ -98,21 +99,24 @@ static const char *stage_text(enum hf_member_stage stage)
 }
 
 /* Writes how far the change has come: on a terminal in one line that changes, else a line for each
- * stage. */
+ * stage, and for each voter that the change waits for. */
 static void show_progress(struct changing *changing, const struct change_step *step)
 {
     const struct hf_member_info *info = &changing->info;
     bool terminal = isatty(STDERR_FILENO) == 1;
-    if (changing->cli->json || (!terminal && info->stage == changing->shown)) {
+    const char *silent = info->reason == HF_MEMBER_SILENT ? changing->subject : "";
+    bool same = info->stage == changing->shown && strcmp(silent, changing->shown_silent) == 0;
+    if (changing->cli->json || (!terminal && same)) {
         return;
     }
     changing->shown = info->stage;
+    snprintf(changing->shown_silent, sizeof changing->shown_silent, "%s", silent);
     fprintf(stderr, "%s%s: %s", terminal ? "\r\033[K" : "", step->name, stage_text(info->stage));
     if (info->total > 0) {
         fprintf(stderr, ", %" PRIu64 " of %" PRIu64, info->done, info->total);
     }
-    if (info->reason == HF_MEMBER_SILENT && changing->subject[0] != '\0') {
-        fprintf(stderr, "; waits for %s", changing->subject);
+    if (silent[0] != '\0') {
+        fprintf(stderr, "; waits for %s", silent);
     }
     changing->lined = terminal;
     if (!terminal) {
@@ -212,6 +216,15 @@ static int say_refused(struct changing *changing, const struct change_step *step
         strcmp(subject, step->name) == 0) {
         fprintf(stderr, "%s does not answer at %s: look at the address and at its agent", subject,
                 step->address);
+    } else if (changing->info.reason == HF_MEMBER_SILENT && changing->subject[0] == '\0') {
+        fputs("the voters did not decide in time: give the command again", stderr);
+    } else if (changing->info.reason == HF_MEMBER_SILENT && step->act == HF_MEMBER_REMOVE &&
+               strcmp(subject, step->name) == 0) {
+        fprintf(stderr,
+                "%s does not answer, and the other voter alone is no majority of two: start its "
+                "agent first; if its store is lost, let it start over (OPERATIONS.md, \"A voter's "
+                "store\")",
+                subject);
     } else {
         fprintf(stderr, refusals[index].text, subject);
     }
@@ -351,12 +364,30 @@ static bool is_over(const struct changing *changing)
     return now_ns() >= changing->end_ns;
 }
 
+/* If no majority of the voters answers, notes one that does not answer: the record waits for it. */
+static void note_silent(struct changing *changing)
+{
+    const struct cell_voters *voters = &changing->voters;
+    size_t up = 0;
+    size_t silent = 0;
+    for (size_t i = 0; i < voters->count; i++) {
+        up += voters->of[i].state == HF_VOTER_UP;
+        silent = voters->of[i].state != HF_VOTER_UP ? i : silent;
+    }
+    if (up < voters->count / 2 + 1) {
+        changing->info.reason = HF_MEMBER_SILENT;
+        memcpy(changing->subject, voters->of[silent].name, sizeof changing->subject);
+    }
+}
+
 /* Waits until the record that has the change is complete. */
 static int settle(struct changing *changing, const struct change_step *step)
 {
     int status = look(changing);
     while (status == 0 && !changing->complete) {
         changing->info = (struct hf_member_info){.stage = HF_MEMBER_CHOSEN};
+        changing->subject[0] = '\0';
+        note_silent(changing);
         show_progress(changing, step);
         if (is_over(changing)) {
             return say_late(changing, step);
@@ -392,6 +423,7 @@ static int take_step(struct changing *changing, const struct change_step *step)
         .act = step->act, .name = step->name, .address = step->address};
     int status = look(changing);
     changing->shown = 0;
+    changing->shown_silent[0] = '\0';
     if (status != 0 || is_so(changing, step)) {
         return status != 0 ? status : settle(changing, step);
     }

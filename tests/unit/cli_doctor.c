@@ -93,6 +93,8 @@ static const struct {
     {"voters=uru,b.rules_differ=1", 2, "config       b: it has other voters or times"},
     {"voters=uuu,voters_number=3,voters_differ=1", 1,
      "config       [voters] differs from the voters of the cell (record 3)"},
+    {"voters=uuu,voters_number=3,voters_complete=0", 1,
+     "voters       the last change of the voters (record 3) is not complete yet"},
     {"voters=uuu,b.version=9.9.0", 1, "version      b: it runs 9.9.0, this agent 9.8.7"},
     {"voters=uuu,version=9.9.0", 1, "version      the agent is 9.9.0, this program 9.8.7"},
     {"voters=uuu,session=1", 2, "session      in jeopardy"},

@@ -21,9 +21,11 @@
  *   voters=S        one voter for each letter: up, down, refused; unset: two, one refused
  *   member=S        the answers of hf_member, one letter for each call; later calls get the last
  *                   one again: l learns, d decides, h chosen, c complete, t no voter answers, A to
- *                   P refused for enum hf_member_reason 1 to 16, about the agent "x", x not
- *                   allowed. After c the change has taken place. The voters of `voters` have
- *                   addresses, tcp://10.0.0.1:7411 and so on
+ *                   P refused for enum hf_member_reason 1 to 16, about the agent of `subject`, x
+ *                   not allowed; v and w: as d and h, and the change waits for that agent. After c
+ *                   the change has taken place. The voters of `voters` have addresses,
+ *                   tcp://10.0.0.1:7411 and so on
+ *   subject=NAME    unset: "x"
  *   unsettled=N     the fact voters_complete is 0 in the first N calls of hf_facts
  *   facts=E         hf_facts fails with error E
  *   KEY=N           the fact KEY has the value N; also SUBJECT.KEY=N
@@ -634,9 +636,11 @@ static void apply(const struct hf_member_change *change)
 int hf_member(hf_client *client, struct hf_member_change *change, hf_member_fn *fn, void *arg)
 {
     char script[64] = "";
+    char subject[64] = "x";
     struct hf_member_info info = {.done = 3, .total = 257};
     (void)client;
     (void)setting("member", script, sizeof(script));
+    (void)setting("subject", subject, sizeof(subject));
     size_t last = strlen(script) - 1;
     char letter = script[cell.calls < last ? cell.calls : last];
     cell.calls++;
@@ -650,12 +654,15 @@ int hf_member(hf_client *client, struct hf_member_change *change, hf_member_fn *
     if (letter >= 'A' && letter <= 'P') {
         info.stage = HF_MEMBER_REFUSED;
         info.reason = (enum hf_member_reason)(letter - 'A' + 1);
-        info.subject = "x";
+        info.subject = subject[0] != '\0' ? subject : NULL;
     } else {
-        info.stage = letter == 'l'   ? HF_MEMBER_LEARNS
-                     : letter == 'd' ? HF_MEMBER_DECIDES
-                     : letter == 'h' ? HF_MEMBER_CHOSEN
-                                     : HF_MEMBER_COMPLETE;
+        bool silent = letter == 'v' || letter == 'w';
+        info.stage = letter == 'l'                    ? HF_MEMBER_LEARNS
+                     : letter == 'd' || letter == 'v' ? HF_MEMBER_DECIDES
+                     : letter == 'h' || letter == 'w' ? HF_MEMBER_CHOSEN
+                                                      : HF_MEMBER_COMPLETE;
+        info.reason = silent ? HF_MEMBER_SILENT : HF_MEMBER_NO_REASON;
+        info.subject = silent ? subject : NULL;
     }
     if (letter == 'c') {
         apply(change);
