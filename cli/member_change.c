@@ -543,19 +543,25 @@ static int check_names(const char *where, char *const *names, size_t count)
 }
 
 /* Checks three rules by the agent's status. A voter that listens nowhere cannot have other voters
- * beside it. Either all voters have TLS, or none has. Each voter has an address of its own. name:
- * the voter that gets the address. The agent checks the last rule, too, but the first step of
- * `replace` may have removed a voter by then. */
-static int check_cell(const struct changing *changing, const char *where, const char *name,
-                      const char *address)
+ * beside it. Either all voters have TLS, or none has. Each voter has an address of its own. The
+ * agent checks the last rule, too, but the first step of `replace` may have removed a voter by then.
+ * new: the voter that gets the address. old: the voter that it replaces; NULL: none. If the old one
+ * does not answer, it is removed first, so the new one may have its address. */
+static int check_cell(const struct changing *changing, const char *where, const char *old,
+                      const char *new, const char *address)
 {
     for (size_t i = 0; address != NULL && i < changing->voters.count; i++) {
         const char *known = changing->voters.of[i].address;
-        if (strcmp(known, address) == 0 && strcmp(changing->voters.of[i].name, name) != 0) {
+        const char *name = changing->voters.of[i].name;
+        bool replaced = old != NULL && strcmp(name, old) == 0;
+        bool leaves = replaced && changing->voters.of[i].state != HF_VOTER_UP;
+        if (strcmp(known, address) == 0 && strcmp(name, new) != 0 && !leaves) {
             return cli_fail_with(CLI_FAILED, where,
-                                 "%s has the address %s, and each voter needs one of its own; "
+                                 "%s has the address %s, and each voter needs one of its own%s; "
                                  "nothing was changed",
-                                 changing->voters.of[i].name, address);
+                                 name, address,
+                                 replaced ? ": stop its agent first, and start the new one there"
+                                          : "");
         }
         if (known[0] == '\0') {
             return cli_fail_with(
@@ -563,7 +569,7 @@ static int check_cell(const struct changing *changing, const char *where, const 
                 "%s listens nowhere, so no other agent can reach it: set listen and advertise in "
                 "[cell] of its configuration, restart its agent, and begin again; nothing was "
                 "changed",
-                changing->voters.of[i].name);
+                name);
         }
         if (is_tls(known) != is_tls(address)) {
             return cli_usage_error(where,
@@ -638,7 +644,8 @@ int member_change(struct cli *cli, struct arguments *words, int64_t wait_ns)
     }
     struct change_step steps[2];
     status = look(&changing);
-    status = status != 0 ? status : check_cell(&changing, where, words->plain[names], address);
+    const char *old = strcmp(changes[index].word, "replace") == 0 ? words->plain[1] : NULL;
+    status = status != 0 ? status : check_cell(&changing, where, old, words->plain[names], address);
     status = status != 0 ? status : check_replaced(&changing, where, words->plain);
     size_t count = status == 0 ? plan(&changing, words->plain, steps) : 0;
     for (size_t i = 0; status == 0 && i < count; i++) {

@@ -235,6 +235,19 @@ START_TEST(usage)
         SAYS(ran.err, "b has the address tcp://10.0.0.2:7411, and each voter needs one of its own");
         ck_assert_ptr_null(strstr(ran.log, "member"));
     }
+    /* a dead voter leaves its address to the one that replaces it; a voter that answers does not */
+    run_command("voters=uud,member=c", "member replace c d tcp://10.0.0.3:7411", &ran);
+    ck_assert_int_eq(ran.status, 0);
+    ck_assert_str_eq(ran.out, "c is no voter; its agent may be switched off\n"
+                              "d is a voter, at tcp://10.0.0.3:7411\n");
+    static const char *const full[] = {"voters=uuu,member=c", "voters=uuuuuuu,member=c"};
+    for (size_t i = 0; i < sizeof(full) / sizeof(full[0]); i++) {
+        run_command(full[i], "member replace c x tcp://10.0.0.3:7411", &ran);
+        ck_assert_int_eq(ran.status, 70);
+        SAYS(ran.err, "c has the address tcp://10.0.0.3:7411, and each voter needs one of its own: "
+                      "stop its agent first, and start the new one there; nothing was changed");
+        ck_assert_ptr_null(strstr(ran.log, "member"));
+    }
     run_command("voters=u,member=c,nowhere", "member add d tcp://10.0.0.4:7411", &ran);
     ck_assert_int_eq(ran.status, 70);
     SAYS(ran.err, "dev listens nowhere");
