@@ -385,7 +385,7 @@ static int configure(const struct command_line *line, struct agent *agent, char 
     char error[CONFIG_ERROR_MAX];
     enum config_result result = line->dev
                                     ? config_dev(config, line->state_dir, line->profile, error)
-                                    : config_read(config, line->config, error);
+                                    : config_read(config, line->config, line->rejoin, error);
     if (result != CONFIG_OK) {
         fprintf(stderr, "holdfastd: %s\n", error);
         return line->dev                ? AGENT_EXIT_USAGE

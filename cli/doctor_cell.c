@@ -100,13 +100,26 @@ static size_t count_refused(const struct doctor *doctor)
     return count;
 }
 
-/* Returns whether the stores that are neither refused nor starting over are a majority. Without
- * such a majority no voter can finish starting over, because it needs a majority of voters that
- * vote. */
+/* Returns whether the stores that are neither refused nor starting over are a majority. Their
+ * voters vote again as soon as all of them run, and a voter without a store can start over. */
 static bool majority_is_left(const struct doctor *doctor)
 {
     return doctor->voter_count - count_starting(doctor) - count_refused(doctor) >=
            doctor->voter_count / 2 + 1;
+}
+
+/* Returns whether half of an even number of voters vote now. A voter that starts over needs more
+ * than half of the others, so this half is enough for it. But a voter of the half that is restarted
+ * does not vote before a majority answers (docs/PROTOCOL.md, rule 26). */
+static bool half_votes(const struct doctor *doctor)
+{
+    return 2 * count_up(doctor) == doctor->voter_count &&
+           doctor_value(doctor, NULL, "voters_complete", 1) != 0;
+}
+
+static bool rejoin_helps(const struct doctor *doctor)
+{
+    return majority_is_left(doctor) || half_votes(doctor);
 }
 
 static void look_at_stores(struct doctor *doctor)
@@ -115,7 +128,7 @@ static void look_at_stores(struct doctor *doctor)
     size_t refused = count_refused(doctor);
     struct finding *finding;
 
-    if (majority_is_left(doctor)) {
+    if (rejoin_helps(doctor)) {
         return;
     }
     if (refused > 0) {
@@ -127,8 +140,8 @@ static void look_at_stores(struct doctor *doctor)
                       starting > 0
                           ? "stop the agent that starts over and had a good store, then: "
                             "holdfast member rejoin --undo; if state_dirs were mixed up, put each "
-                            "back on its host; if the stores are lost, the cell is lost: "
-                            "OPERATIONS.md, \"A voter's store\""
+                            "back on its host; if the stores are lost for good: OPERATIONS.md, "
+                            "\"Two of three are gone\""
                           : "if state_dirs were mixed up, put each back on its host; if the "
                             "stores are lost for good: OPERATIONS.md, \"Two of three are gone\"");
         return;
@@ -139,7 +152,8 @@ static void look_at_stores(struct doctor *doctor)
     doctor_advise(
         finding, "one at a time",
         "on the host whose voter began to start over last, with its agent stopped: holdfast "
-        "member rejoin --undo (--help has more); then the others go on");
+        "member rejoin --undo (--help has more); then the others go on. If its old store is lost, "
+        "too: OPERATIONS.md, \"Two of three are gone\"");
 }
 
 static void voter_is_refused(struct doctor *doctor, const char *name)
@@ -165,7 +179,11 @@ static void voter_is_refused(struct doctor *doctor, const char *name)
             &doctor->judged, "voter_refused", name,
             "it does not vote: its store is not the one that the cell knows, or an old copy"));
     doctor_advise(finding, "the store that it had",
-                  majority_is_left(doctor)
+                  half_votes(doctor)
+                      ? "put its own state_dir back if it was mixed up; else, on that host: "
+                        "holdfast member rejoin --help. Restart none of the voters that answer "
+                        "until it votes: they would wait for it, and it for them"
+                  : majority_is_left(doctor)
                       ? "put its own state_dir back if it was mixed up; else, on that host: "
                         "holdfast member rejoin --help"
                       : "put its own state_dir back; it cannot start over now, see the other "
@@ -182,7 +200,7 @@ static bool is_away(const struct doctor *doctor, const struct doctor_voter *vote
 }
 
 /* Returns whether the doctor knows no way back to a majority: too many voters have been away for
- * long, or have a store that is refused, and no undo of a rejoin helps. */
+ * long, or have a store that is refused, and neither a rejoin nor its undo helps. */
 static bool majority_is_gone(const struct doctor *doctor)
 {
     size_t away = 0;
@@ -191,7 +209,7 @@ static bool majority_is_gone(const struct doctor *doctor)
     for (size_t i = 0; i < doctor->voter_count; i++) {
         away += is_away(doctor, &doctor->voters[i]);
     }
-    return away > 0 && count_starting(doctor) == 0 &&
+    return away > 0 && count_starting(doctor) == 0 && !half_votes(doctor) &&
            doctor->voter_count - away - refused < doctor->voter_count / 2 + 1;
 }
 
@@ -223,6 +241,14 @@ static void look_at_voters(struct doctor *doctor)
                  "start those that do not answer, with the state_dirs that they had, on other "
                  "machines if need be: the cell then goes on by itself. Only if the stores of so "
                  "many are lost for good: OPERATIONS.md, \"Two of three are gone\"");
+        return;
+    }
+    if (half_votes(doctor)) {
+        snprintf(finding->remedy, sizeof finding->remedy, "%s",
+                 "start those that do not answer, with the state_dirs that they had. A voter whose "
+                 "store is lost can start over (OPERATIONS.md, \"A voter's store\"), on another "
+                 "machine with its name and address if need be. Until one of them votes, restart "
+                 "none of those that answer");
         return;
     }
     snprintf(finding->remedy, sizeof finding->remedy,
@@ -287,6 +313,23 @@ static void look_at_record(struct doctor *doctor)
         "[voters] differs from the voters of the cell (record %" PRId64 ")", number);
     doctor_advise(finding, lines,
                   "write these lines into [voters]; `holdfast member` changes the voters");
+}
+
+/* Reports a change of the voters that is decided and not complete. Most changes are complete within
+ * a second. */
+static void look_at_change(struct doctor *doctor)
+{
+    if (doctor_value(doctor, NULL, "voters_complete", 1) != 0) {
+        return;
+    }
+    struct finding *finding = doctor_find(doctor, FINDING_WARN, "voters", NULL,
+                                          "the last change of the voters (record %" PRId64
+                                          ") is not complete yet",
+                                          doctor_value(doctor, NULL, "voters_number", 0));
+    doctor_advise(finding, "a complete change, mostly within a second",
+                  "wait, and do not switch a removed voter off. If it takes longer, start the "
+                  "voters that do not answer: until the change is complete, no other one begins, "
+                  "and no voter starts over");
 }
 
 static void look_at_own_vote(struct doctor *doctor)
@@ -620,6 +663,7 @@ void doctor_look_at_cell(struct doctor *doctor)
     }
     look_at_versions(doctor);
     look_at_record(doctor);
+    look_at_change(doctor);
     look_at_own_vote(doctor);
     look_at_coordinators(doctor);
     look_at_round_trips(doctor);

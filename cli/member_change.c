@@ -55,6 +55,7 @@ struct changing {
     const struct change_step *before; /* the earlier step, which is complete; NULL: none */
     bool lined;                       /* the line about the progress has no newline yet */
     enum hf_member_stage shown;
+    char shown_silent[NAME_MAX_SIZE]; /* the voter that the last line says the change waits for */
 };
 
 static int64_t now_ns(void)
@@ -98,21 +99,24 @@ static const char *stage_text(enum hf_member_stage stage)
 }
 
 /* Writes how far the change has come: on a terminal in one line that changes, else a line for each
- * stage. */
+ * stage, and for each voter that the change waits for. */
 static void show_progress(struct changing *changing, const struct change_step *step)
 {
     const struct hf_member_info *info = &changing->info;
     bool terminal = isatty(STDERR_FILENO) == 1;
-    if (changing->cli->json || (!terminal && info->stage == changing->shown)) {
+    const char *silent = info->reason == HF_MEMBER_SILENT ? changing->subject : "";
+    bool same = info->stage == changing->shown && strcmp(silent, changing->shown_silent) == 0;
+    if (changing->cli->json || (!terminal && same)) {
         return;
     }
     changing->shown = info->stage;
+    snprintf(changing->shown_silent, sizeof changing->shown_silent, "%s", silent);
     fprintf(stderr, "%s%s: %s", terminal ? "\r\033[K" : "", step->name, stage_text(info->stage));
     if (info->total > 0) {
         fprintf(stderr, ", %" PRIu64 " of %" PRIu64, info->done, info->total);
     }
-    if (info->reason == HF_MEMBER_SILENT && changing->subject[0] != '\0') {
-        fprintf(stderr, "; waits for %s", changing->subject);
+    if (silent[0] != '\0') {
+        fprintf(stderr, "; waits for %s", silent);
     }
     changing->lined = terminal;
     if (!terminal) {
@@ -212,6 +216,15 @@ static int say_refused(struct changing *changing, const struct change_step *step
         strcmp(subject, step->name) == 0) {
         fprintf(stderr, "%s does not answer at %s: look at the address and at its agent", subject,
                 step->address);
+    } else if (changing->info.reason == HF_MEMBER_SILENT && changing->subject[0] == '\0') {
+        fputs("the voters did not decide in time: give the command again", stderr);
+    } else if (changing->info.reason == HF_MEMBER_SILENT && step->act == HF_MEMBER_REMOVE &&
+               strcmp(subject, step->name) == 0) {
+        fprintf(stderr,
+                "%s does not answer, and the other voter alone is no majority of two: start its "
+                "agent first; if its store is lost, let it start over (OPERATIONS.md, \"A voter's "
+                "store\")",
+                subject);
     } else {
         fprintf(stderr, refusals[index].text, subject);
     }
@@ -351,12 +364,30 @@ static bool is_over(const struct changing *changing)
     return now_ns() >= changing->end_ns;
 }
 
+/* If no majority of the voters answers, notes one that does not answer: the record waits for it. */
+static void note_silent(struct changing *changing)
+{
+    const struct cell_voters *voters = &changing->voters;
+    size_t up = 0;
+    size_t silent = 0;
+    for (size_t i = 0; i < voters->count; i++) {
+        up += voters->of[i].state == HF_VOTER_UP;
+        silent = voters->of[i].state != HF_VOTER_UP ? i : silent;
+    }
+    if (up < voters->count / 2 + 1) {
+        changing->info.reason = HF_MEMBER_SILENT;
+        memcpy(changing->subject, voters->of[silent].name, sizeof changing->subject);
+    }
+}
+
 /* Waits until the record that has the change is complete. */
 static int settle(struct changing *changing, const struct change_step *step)
 {
     int status = look(changing);
     while (status == 0 && !changing->complete) {
         changing->info = (struct hf_member_info){.stage = HF_MEMBER_CHOSEN};
+        changing->subject[0] = '\0';
+        note_silent(changing);
         show_progress(changing, step);
         if (is_over(changing)) {
             return say_late(changing, step);
@@ -392,6 +423,7 @@ static int take_step(struct changing *changing, const struct change_step *step)
         .act = step->act, .name = step->name, .address = step->address};
     int status = look(changing);
     changing->shown = 0;
+    changing->shown_silent[0] = '\0';
     if (status != 0 || is_so(changing, step)) {
         return status != 0 ? status : settle(changing, step);
     }
@@ -511,19 +543,25 @@ static int check_names(const char *where, char *const *names, size_t count)
 }
 
 /* Checks three rules by the agent's status. A voter that listens nowhere cannot have other voters
- * beside it. Either all voters have TLS, or none has. Each voter has an address of its own. name:
- * the voter that gets the address. The agent checks the last rule, too, but the first step of
- * `replace` may have removed a voter by then. */
-static int check_cell(const struct changing *changing, const char *where, const char *name,
-                      const char *address)
+ * beside it. Either all voters have TLS, or none has. Each voter has an address of its own. The
+ * agent checks the last rule, too, but the first step of `replace` may have removed a voter by then.
+ * new: the voter that gets the address. old: the voter that it replaces; NULL: none. If the old one
+ * does not answer, it is removed first, so the new one may have its address. */
+static int check_cell(const struct changing *changing, const char *where, const char *old,
+                      const char *new, const char *address)
 {
     for (size_t i = 0; address != NULL && i < changing->voters.count; i++) {
         const char *known = changing->voters.of[i].address;
-        if (strcmp(known, address) == 0 && strcmp(changing->voters.of[i].name, name) != 0) {
+        const char *name = changing->voters.of[i].name;
+        bool replaced = old != NULL && strcmp(name, old) == 0;
+        bool leaves = replaced && changing->voters.of[i].state != HF_VOTER_UP;
+        if (strcmp(known, address) == 0 && strcmp(name, new) != 0 && !leaves) {
             return cli_fail_with(CLI_FAILED, where,
-                                 "%s has the address %s, and each voter needs one of its own; "
+                                 "%s has the address %s, and each voter needs one of its own%s; "
                                  "nothing was changed",
-                                 changing->voters.of[i].name, address);
+                                 name, address,
+                                 replaced ? ": stop its agent first, and start the new one there"
+                                          : "");
         }
         if (known[0] == '\0') {
             return cli_fail_with(
@@ -531,7 +569,7 @@ static int check_cell(const struct changing *changing, const char *where, const 
                 "%s listens nowhere, so no other agent can reach it: set listen and advertise in "
                 "[cell] of its configuration, restart its agent, and begin again; nothing was "
                 "changed",
-                changing->voters.of[i].name);
+                name);
         }
         if (is_tls(known) != is_tls(address)) {
             return cli_usage_error(where,
@@ -606,7 +644,8 @@ int member_change(struct cli *cli, struct arguments *words, int64_t wait_ns)
     }
     struct change_step steps[2];
     status = look(&changing);
-    status = status != 0 ? status : check_cell(&changing, where, words->plain[names], address);
+    const char *old = strcmp(changes[index].word, "replace") == 0 ? words->plain[1] : NULL;
+    status = status != 0 ? status : check_cell(&changing, where, old, words->plain[names], address);
     status = status != 0 ? status : check_replaced(&changing, where, words->plain);
     size_t count = status == 0 ? plan(&changing, words->plain, steps) : 0;
     for (size_t i = 0; status == 0 && i < count; i++) {

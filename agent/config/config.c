@@ -31,6 +31,7 @@ static const int64_t millisecond_ns = 1000000;
 struct config_reading {
     struct config *config;
     const char *path;
+    bool rejoins; /* see config_read() */
     FILE *file;
     int line;
     char *error; /* the first error; empty if there is none yet */
@@ -519,19 +520,20 @@ static bool has_store(const struct config *config)
     return access(path, F_OK) == 0;
 }
 
-const char *config_voters_error(const struct config *config)
+const char *config_voters_error(const struct config *config, bool rejoins)
 {
     bool listed = find_voter(config, config->agent) < config->voter_count;
-    return config->observer && listed     ? "found this agent, whose role is observer"
-           : config->observer             ? NULL
-           : config->voter_count % 2 == 0 ? "expected 1, 3, 5 or 7 of them to begin a cell with"
-           : listed                       ? NULL
-                                          : "found no line for this agent, whose role is voter";
+    bool even = config->voter_count % 2 == 0;
+    return config->observer && listed ? "found this agent, whose role is observer"
+           : config->observer         ? NULL
+           : even && !rejoins         ? "expected 1, 3, 5 or 7 of them to begin a cell with"
+           : listed                   ? NULL
+                                      : "found no line for this agent, whose role is voter";
 }
 
 const char *config_voters_warning(const struct config *config)
 {
-    return has_store(config) ? config_voters_error(config) : NULL;
+    return has_store(config) ? config_voters_error(config, false) : NULL;
 }
 
 static bool check_voters(struct config_reading *reading)
@@ -547,7 +549,7 @@ static bool check_voters(struct config_reading *reading)
     if (has_store(config)) {
         return true;
     }
-    if (!config->observer && config->voter_count % 2 == 0) {
+    if (!config->observer && config->voter_count % 2 == 0 && !reading->rejoins) {
         return wrong(reading, "[voters]: found %u of them, expected 1, 3, 5 or 7",
                      config->voter_count);
     }
@@ -750,7 +752,7 @@ static enum config_result read_all(struct config_reading *reading)
     return reading->lacks != 0 ? CONFIG_UNREADABLE : CONFIG_WRONG;
 }
 
-enum config_result config_read(struct config *config, const char *path, char *error)
+enum config_result config_read(struct config *config, const char *path, bool rejoins, char *error)
 {
     struct config_reading *reading = calloc(1, sizeof(*reading));
     enum config_result result;
@@ -759,7 +761,8 @@ enum config_result config_read(struct config *config, const char *path, char *er
     if (reading == NULL) {
         return unreadable(path, ENOMEM, error);
     }
-    *reading = (struct config_reading){.config = config, .path = path, .error = error};
+    *reading = (struct config_reading){
+        .config = config, .path = path, .rejoins = rejoins, .error = error};
     reading->file = fopen(path, "re");
     if (reading->file == NULL) {
         result = unreadable(path, errno, error);

@@ -81,8 +81,8 @@ struct config {
     bool insecure;                       /* the file allows an address beyond the loopback without
                                           * TLS */
     /* [voters]: a cell begins with these voters, and an agent asks them first. The file lists 1, 3,
-     * 5 or 7 of them, or any number if the agent has a store already. The record of voters says who
-     * votes (run/record.h). */
+     * 5 or 7 of them, or any number if the agent has a store already or starts over. The record of
+     * voters says who votes (run/record.h). */
     uint32_t voter_count;
     struct config_voter voters[MESSAGE_VOTERS_MAX]; /* sorted by name; address "": the file has no
                                                      * [voters] */
@@ -121,10 +121,11 @@ void config_defaults(struct config *config);
  * only voter. Sorts the voters by name. */
 void config_finish_voters(struct config *config);
 
-/* Returns why the voters cannot begin a cell, or NULL (a static string). config_read() checks that
- * itself if the agent has no store yet. In a cell that has begun, the store says which agents vote.
- * An observer begins no cell, so it may list any number of voters. */
-const char *config_voters_error(const struct config *config);
+/* Returns why the agent cannot begin with these voters, or NULL (a static string). config_read()
+ * checks that itself if the agent has no store yet. In a cell that has begun, the store says which
+ * agents vote. An observer begins no cell, so it may list any number of voters. So may a voter that
+ * starts over (rejoins). */
+const char *config_voters_error(const struct config *config, bool rejoins);
 /* Returns the text of config_voters_error() if the agent has a store, else NULL. It is only a
  * warning: an agent with a store starts all the same. */
 const char *config_voters_warning(const struct config *config);
@@ -135,8 +136,9 @@ void config_finish_limits(struct config *config);
 /* Returns which parts this agent was built without: "" (it has all), or such as "TLS, HTTP". */
 const char *config_built_without(void);
 
-/* Reads and checks the file. On failure writes one line to error (CONFIG_ERROR_MAX bytes). */
-enum config_result config_read(struct config *config, const char *path, char *error)
+/* Reads and checks the file. rejoins: the program only lets a voter start over, which may have lost
+ * its store. On failure writes one line to error (CONFIG_ERROR_MAX bytes). */
+enum config_result config_read(struct config *config, const char *path, bool rejoins, char *error)
     __attribute__((warn_unused_result));
 
 /* Frees what config_read() allocated. */

@@ -75,38 +75,46 @@ static bool has_moved(const struct alive_own *own, const struct message_voters *
            !config_is_same(record->of[self].address, own->advertise);
 }
 
-/* Counts the other voters of the newest record that are alive, and those that are connected and
- * silent. */
-static void count(const struct alive_own *own, const struct peers_asked *asked, uint32_t *alive,
-                  uint32_t *silent)
+/* Counts of the other voters of the newest record. */
+struct counts {
+    uint32_t alive;
+    uint32_t voting; /* those of the alive that vote now */
+    uint32_t silent; /* connected, and they have not answered */
+};
+
+static struct counts count(const struct alive_own *own, const struct peers_asked *asked)
 {
     const struct message_voters *record = newest(own, asked);
-    *alive = 0;
-    *silent = 0;
+    struct counts counts = {0};
     for (uint32_t i = 0; i < record->count; i++) {
         const struct peers_answer *answer = answer_of(asked, &record->of[i].name);
-        *alive += answer != NULL && is_alive(answer, record);
-        *silent += answer != NULL && answer->connected && !answer->heard;
+        bool alive = answer != NULL && is_alive(answer, record);
+        counts.alive += alive;
+        counts.voting += alive && answer->status == MESSAGE_STATUS_VOTING;
+        counts.silent += answer != NULL && answer->connected && !answer->heard;
     }
+    return counts;
 }
 
 enum alive_verdict alive_judge(const struct alive_own *own, const struct peers_asked *asked)
 {
     const struct message_voters *record = newest(own, asked);
     uint32_t majority = record->count / 2 + 1;
-    uint32_t alive = 0;
-    uint32_t silent = 0;
+    struct counts counts = count(own, asked);
     bool can = own_can_vote(own, asked);
     for (uint32_t i = 0; i < asked->count; i++) {
         if (is_recovered(&asked->of[i], record)) {
             return ALIVE_RECOVERED;
         }
     }
-    count(own, asked, &alive, &silent);
-    if (alive + can >= majority) {
+    if (counts.alive + can >= majority) {
         return can ? ALIVE_WITH_OWN : ALIVE_WITHOUT_OWN;
     }
-    return has_moved(own, record) && alive + silent + can >= majority ? ALIVE_UNSURE : ALIVE_NO;
+    if (counts.voting >= (record->count + 1) / 2) { /* what a voter needs to start over */
+        return ALIVE_HALF;
+    }
+    return has_moved(own, record) && counts.alive + counts.silent + can >= majority ? ALIVE_UNSURE
+                                                                                    : ALIVE_NO;
 }
 
 /* ---- Asking ---- */
@@ -123,7 +131,7 @@ static bool is_enough(void *arg, const struct peers_asked *asked)
 {
     const struct alive_own *own = arg;
     enum alive_verdict verdict = alive_judge(own, asked);
-    return verdict != ALIVE_NO && verdict != ALIVE_UNSURE;
+    return verdict != ALIVE_NO && verdict != ALIVE_HALF && verdict != ALIVE_UNSURE;
 }
 
 enum chosen { CHOSEN_ALIVE, CHOSEN_SILENT, CHOSEN_RECOVERED };
@@ -174,6 +182,16 @@ static int refuse_without_own(struct agent *agent, const struct message_voters *
                       record->number, voters, agent->config.agent);
 }
 
+static int refuse_half(struct agent *agent, const struct message_voters *record, const char *voters)
+{
+    return agent_fail(agent, AGENT_EXIT_SOFTWARE,
+                      "nothing was done: half of the voters of record %" PRIu32
+                      " vote (%s), which is enough for the others to start over: on the host of a "
+                      "voter that lost its store, holdfast member rejoin; restart none of those "
+                      "that vote until then",
+                      record->number, voters);
+}
+
 static int refuse_unsure(struct agent *agent, const struct message_voters *record,
                          const char *voters)
 {
@@ -204,6 +222,9 @@ static int decide(struct agent *agent, const struct alive_own *own, const struct
     case ALIVE_WITHOUT_OWN:
         write_chosen(asked, record, CHOSEN_ALIVE, voters);
         return refuse_without_own(agent, record, voters);
+    case ALIVE_HALF:
+        write_chosen(asked, record, CHOSEN_ALIVE, voters);
+        return refuse_half(agent, record, voters);
     case ALIVE_RECOVERED:
         write_chosen(asked, record, CHOSEN_RECOVERED, voters);
         return agent_fail(agent, AGENT_EXIT_SOFTWARE,

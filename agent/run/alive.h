@@ -6,6 +6,10 @@
  * under a record of the same generation. An agent whose store is refused, empty or starting over,
  * an observer, and an agent of another cell do not count. The voters are those of the newest record
  * that any of them knows.
+ *
+ * Half of an even number of voters is no majority, but it is enough for the others to start over,
+ * if all of the half vote. This store's voter is not of the half: its agent was stopped, and after
+ * a start it does not vote before a majority answers (docs/PROTOCOL.md, rule 26).
  */
 #ifndef AGENT_RUN_ALIVE_H
 #define AGENT_RUN_ALIVE_H
@@ -29,6 +33,7 @@ enum alive_verdict {
      * has to be started. */
     ALIVE_WITH_OWN,
     ALIVE_WITHOUT_OWN, /* the voters that answered are a majority, and this store cannot vote */
+    ALIVE_HALF,        /* half of the voters vote, so the others can start over */
     ALIVE_RECOVERED,   /* a voter that answered knows of a recovery that this store lacks */
     /* Some voters are connected but cannot answer, because they know this host's voter at another
      * address. With these voters there may be a majority. */
@@ -38,8 +43,8 @@ enum alive_verdict {
 /* Decides from the answers that have arrived so far. */
 enum alive_verdict alive_judge(const struct alive_own *own, const struct peers_asked *asked);
 
-/* Asks the other voters of agent->record. Returns AGENT_EXIT_OK if no majority is alive. Otherwise
- * returns an exit code with one line in agent->error. */
+/* Asks the other voters of agent->record. Returns AGENT_EXIT_OK if no majority is alive, and no
+ * half of the voters. Otherwise returns an exit code with one line in agent->error. */
 int alive_check(struct agent *agent, struct peers_asked *asked) __attribute__((warn_unused_result));
 
 /* Prints to standard output what each voter has answered. */

@@ -62,7 +62,7 @@ static int begin_from_file(struct agent *agent)
 {
     const struct config *config = &agent->config;
     struct message_agent names[MESSAGE_VOTERS_MAX];
-    const char *wrong = config_voters_error(config);
+    const char *wrong = config_voters_error(config, agent->meta.rejoin);
     if (wrong != NULL) {
         return agent_fail(agent, AGENT_EXIT_CONFIG, "%s: [voters]: %s",
                           agent->config_path != NULL ? agent->config_path : "--dev", wrong);

@@ -472,8 +472,8 @@ START_TEST(a_removed_voter_is_added_again_with_another_store)
 END_TEST
 
 /* An observer was added as a voter, but its file still calls it an observer. It loses its store.
- * The record of voters that it then learns names it with the lost store. So its agent does not
- * vote, but its host is served, and it may start over as a voter. */
+ * The record that it then learns names the lost store. So it does not vote, but its host is served,
+ * and it may start over, with four voters in its file. Second turn: with an empty state_dir. */
 START_TEST(an_observer_that_the_record_names_with_another_store)
 {
     char text[2048];
@@ -483,14 +483,15 @@ START_TEST(an_observer_that_the_record_names_with_another_store)
     make(1U << D, 1U << A, "");
     uint64_t token = take(D, "job");
     CHANGED(A, "add host-d", D);
-    await_voters(D, "abcd");
     agent_stop(&agents[D]);
     run_there(D, "rm -r $HERE/state");
-    agent_start(&agents[D]);
-    ck_assert_uint_gt(take(D, "job"), token);
-    member_await_logged(&agents[D], "event=voter_refused");
-    member_await_listed(&agents[A], "host-d refused");
-    agent_stop(&agents[D]);
+    if (_i == 0) {
+        agent_start(&agents[D]);
+        ck_assert_uint_gt(take(D, "job"), token);
+        member_await_logged(&agents[D], "event=voter_refused");
+        member_await_listed(&agents[A], "host-d refused");
+        agent_stop(&agents[D]);
+    }
     describe(D, all | 1U << D, ports[D], "", text, sizeof(text));
     agent_configure(&agents[D], text);
     snprintf(words, sizeof(words), "%s --config $HERE/holdfast.conf --rejoin --yes",
@@ -876,7 +877,7 @@ int main(int argc, char **argv)
         tcase_add_test(tests, a_removed_voter_comes_back);
         tcase_add_test(tests, a_removed_voter_is_added_again_in_place);
         tcase_add_test(tests, a_removed_voter_is_added_again_with_another_store);
-        tcase_add_test(tests, an_observer_that_the_record_names_with_another_store);
+        tcase_add_loop_test(tests, an_observer_that_the_record_names_with_another_store, 0, 2);
         tcase_add_test(tests, two_recovered_cells_meet);
         tcase_add_test(tests, a_voter_moves);
         tcase_add_loop_test(tests, a_voter_moves_that_runs_at_its_new_address, 0, 2);

@@ -108,7 +108,7 @@ static void config_entry(const uint8_t *bytes, size_t size)
     HF_CHECK(ftruncate(fd, 0) == 0 && pwrite(fd, bytes, size, 0) == (ssize_t)size);
     snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
     memset(error, 'x', sizeof(error));
-    enum config_result result = config_read(&config, path, error);
+    enum config_result result = config_read(&config, path, false, error);
     const char *end = memchr(error, 0, sizeof(error));
     HF_CHECK(end != NULL && result != CONFIG_UNREADABLE);
     HF_CHECK((result == CONFIG_OK) == (error[0] == 0));

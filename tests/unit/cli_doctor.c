@@ -93,6 +93,8 @@ static const struct {
     {"voters=uru,b.rules_differ=1", 2, "config       b: it has other voters or times"},
     {"voters=uuu,voters_number=3,voters_differ=1", 1,
      "config       [voters] differs from the voters of the cell (record 3)"},
+    {"voters=uuu,voters_number=3,voters_complete=0", 1,
+     "voters       the last change of the voters (record 3) is not complete yet"},
     {"voters=uuu,b.version=9.9.0", 1, "version      b: it runs 9.9.0, this agent 9.8.7"},
     {"voters=uuu,version=9.9.0", 1, "version      the agent is 9.9.0, this program 9.8.7"},
     {"voters=uuu,session=1", 2, "session      in jeopardy"},
@@ -237,7 +239,15 @@ END_TEST
 START_TEST(recovery_is_the_last_resort)
 {
     static const char *const others[] = {
-        "voters=udd", /* the others went down a moment ago */
+        /* half of the voters answer, so the others can start over */
+        "voters=ur",
+        "voters=ur,b.starts_over=1",
+        "voters=ud,b.answered_age_ns=700000000000",
+        "voters=uurr",
+        "voters=urur,b.starts_over=1",
+        "voters=uurd",
+        "voters=uuurdd", /* it is not known when d, e and f answered: before this agent's start */
+        "voters=udd",    /* the others went down a moment ago */
         "voters=udd,b.answered_age_ns=599000000000,c.answered_age_ns=599000000000",
         "voters=udu,b.answered_age_ns=700000000000",
         "voters=udd,b.answered_age_ns=700000000000", /* c answered a moment ago */
@@ -248,6 +258,8 @@ START_TEST(recovery_is_the_last_resort)
         "voters=udd,b.answered_age_ns=600000000000,c.answered_age_ns=600000000000",
         "voters=udd,b.answered_age_ns=-1,c.answered_age_ns=-1,uptime_ns=600000000000",
         "voters=urd,c.answered_age_ns=600000000000",
+        "voters=urdd,c.answered_age_ns=600000000000",
+        "voters=ud,b.answered_age_ns=600000000000,voters_complete=0",
     };
     struct ran ran;
 
@@ -282,6 +294,39 @@ START_TEST(remedies_lead_out)
     ck_assert_ptr_nonnull(strstr(ran.out, "member rejoin --help"));
     run_doctor("voters=urd,b.starts_over=1", "", &ran);
     ck_assert_ptr_nonnull(strstr(ran.out, "or undo a rejoin"));
+}
+END_TEST
+
+/* A voter that starts over needs more than half of the others: half of an even number of voters, if
+ * they vote now. One of them that was restarted does not vote, and then no rejoin helps. */
+START_TEST(half_of_the_voters_is_left)
+{
+    static const char *const half[] = {"voters=ur", "voters=uurr", "voters=uuurrr"};
+    static const char *const less[] = {"voters=dr", "voters=udrr", "voters=urrr", "voters=uurrrr",
+                                       "voters=rru,b.starts_over=1"};
+    struct ran ran;
+
+    for (size_t i = 0; i < sizeof half / sizeof *half; i++) {
+        run_doctor(half[i], "", &ran);
+        ck_assert_int_eq(ran.status, 2);
+        ck_assert_msg(strstr(ran.out, "member rejoin --help. Restart none of the voters") != NULL,
+                      "%s: %s", half[i], ran.out);
+        ck_assert_ptr_nonnull(strstr(ran.out, "A voter whose store is lost can start over"));
+        ck_assert_msg(strstr(ran.out, "cannot start over now") == NULL, "%s", ran.out);
+    }
+    for (size_t i = 0; i < sizeof less / sizeof *less; i++) {
+        run_doctor(less[i], "", &ran);
+        ck_assert_int_eq(ran.status, 2);
+        ck_assert_msg(strstr(ran.out, "lost for good: OPERATIONS.md, \"Two of three") != NULL,
+                      "%s: %s", less[i], ran.out);
+        ck_assert_ptr_null(strstr(ran.out, "rejoin --help"));
+        ck_assert_ptr_null(strstr(ran.out, "can start over ("));
+    }
+    run_doctor("voters=ur,b.starts_over=1", "", &ran); /* it only has to wait */
+    ck_assert_ptr_null(strstr(ran.out, "--undo"));
+    run_doctor("voters=dr,b.starts_over=1", "", &ran); /* each waits for the other */
+    ck_assert_ptr_nonnull(strstr(ran.out, "rejoin --undo"));
+    ck_assert_ptr_nonnull(strstr(ran.out, "If its old store is lost, too: OPERATIONS.md, \"Two"));
 }
 END_TEST
 
@@ -368,6 +413,7 @@ int main(void)
     tcase_add_test(tcase, leftovers_that_go);
     tcase_add_test(tcase, recovery_is_the_last_resort);
     tcase_add_test(tcase, remedies_lead_out);
+    tcase_add_test(tcase, half_of_the_voters_is_left);
     tcase_add_test(tcase, without_an_agent);
     tcase_add_test(tcase, a_socket_that_is_none);
     tcase_add_test(tcase, a_folder_that_everybody_may_list);

@@ -23,9 +23,11 @@
  *   voters=S        one voter for each letter: up, down, refused; unset: two, one refused
  *   member=S        the answers of hf_member, one letter for each call; later calls get the last
  *                   one again: l learns, d decides, h chosen, c complete, t no voter answers, A to
- *                   P refused for enum hf_member_reason 1 to 16, about the agent "x", x not
- *                   allowed. After c the change has taken place. The voters of `voters` have
- *                   addresses, tcp://10.0.0.1:7411 and so on
+ *                   P refused for enum hf_member_reason 1 to 16, about the agent of `subject`, x
+ *                   not allowed; v and w: as d and h, and the change waits for that agent. After c
+ *                   the change has taken place. The voters of `voters` have addresses,
+ *                   tcp://10.0.0.1:7411 and so on
+ *   subject=NAME    unset: "x"
  *   unsettled=N     the fact voters_complete is 0 in the first N calls of hf_facts
  *   facts=E         hf_facts fails with error E
  *   start=E         hf_acquire_start fails with error E

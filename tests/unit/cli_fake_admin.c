@@ -72,9 +72,11 @@ static void apply(const struct hf_member_change *change)
 int hf_member(hf_client *client, struct hf_member_change *change, hf_member_fn *fn, void *arg)
 {
     char script[64] = "";
+    char subject[64] = "x";
     struct hf_member_info info = {.done = 3, .total = 257};
     (void)client;
     (void)fake_setting("member", script, sizeof(script));
+    (void)fake_setting("subject", subject, sizeof(subject));
     size_t last = strlen(script) - 1;
     char letter = script[cell.calls < last ? cell.calls : last];
     cell.calls++;
@@ -88,12 +90,15 @@ int hf_member(hf_client *client, struct hf_member_change *change, hf_member_fn *
     if (letter >= 'A' && letter <= 'P') {
         info.stage = HF_MEMBER_REFUSED;
         info.reason = (enum hf_member_reason)(letter - 'A' + 1);
-        info.subject = "x";
+        info.subject = subject[0] != '\0' ? subject : NULL;
     } else {
-        info.stage = letter == 'l'   ? HF_MEMBER_LEARNS
-                     : letter == 'd' ? HF_MEMBER_DECIDES
-                     : letter == 'h' ? HF_MEMBER_CHOSEN
-                                     : HF_MEMBER_COMPLETE;
+        bool silent = letter == 'v' || letter == 'w';
+        info.stage = letter == 'l'                    ? HF_MEMBER_LEARNS
+                     : letter == 'd' || letter == 'v' ? HF_MEMBER_DECIDES
+                     : letter == 'h' || letter == 'w' ? HF_MEMBER_CHOSEN
+                                                      : HF_MEMBER_COMPLETE;
+        info.reason = silent ? HF_MEMBER_SILENT : HF_MEMBER_NO_REASON;
+        info.subject = silent ? subject : NULL;
     }
     if (letter == 'c') {
         apply(change);

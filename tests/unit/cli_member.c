@@ -84,6 +84,32 @@ START_TEST(refusals)
 }
 END_TEST
 
+/* Voters fail while the change is made. A line names the voter that the change waits for, and so
+ * does the refusal. */
+START_TEST(the_silent_voter_is_named)
+{
+    run_command("voters=uuu,member=dvvhwwc,subject=b", "member add d tcp://10.0.0.4:7411", &ran);
+    ck_assert_int_eq(ran.status, 0);
+    SAYS(ran.err, "d: the voters decide, 3 of 257\nd: the voters decide, 3 of 257; waits for b\n"
+                  "d: decided; the cell settles, 3 of 257\n"
+                  "d: decided; the cell settles, 3 of 257; waits for b\n");
+    run_command("voters=uud,member=A,unsettled=4", "member add b tcp://10.0.0.2:7411", &ran);
+    SAYS(ran.err, "b: decided; the cell settles\n");
+    run_command("voters=udd,member=A,unsettled=4", "member add b tcp://10.0.0.2:7411", &ran);
+    SAYS(ran.err, "b: decided; the cell settles; waits for c\n");
+    run_command("voters=uuud,member=E,subject=c", "member remove d", &ran);
+    ck_assert_int_eq(ran.status, 75);
+    SAYS(ran.err, "c does not answer, and the change needs it: start its agent first");
+    run_command("voters=ud,member=E,subject=b", "member remove b", &ran);
+    ck_assert_int_eq(ran.status, 75);
+    SAYS(ran.err, "b does not answer, and the other voter alone is no majority of two: start its "
+                  "agent first; if its store is lost, let it start over");
+    run_command("voters=uuu,member=E,subject=", "member remove b", &ran);
+    ck_assert_int_eq(ran.status, 75);
+    SAYS(ran.err, "the voters did not decide in time: give the command again; nothing was changed");
+}
+END_TEST
+
 START_TEST(the_wait_is_over)
 {
     run_command("voters=uuu,member=lh", "member add d tcp://10.0.0.4:7411 --wait 300ms", &ran);
@@ -209,6 +235,19 @@ START_TEST(usage)
         SAYS(ran.err, "b has the address tcp://10.0.0.2:7411, and each voter needs one of its own");
         ck_assert_ptr_null(strstr(ran.log, "member"));
     }
+    /* a dead voter leaves its address to the one that replaces it; a voter that answers does not */
+    run_command("voters=uud,member=c", "member replace c d tcp://10.0.0.3:7411", &ran);
+    ck_assert_int_eq(ran.status, 0);
+    ck_assert_str_eq(ran.out, "c is no voter; its agent may be switched off\n"
+                              "d is a voter, at tcp://10.0.0.3:7411\n");
+    static const char *const full[] = {"voters=uuu,member=c", "voters=uuuuuuu,member=c"};
+    for (size_t i = 0; i < sizeof(full) / sizeof(full[0]); i++) {
+        run_command(full[i], "member replace c x tcp://10.0.0.3:7411", &ran);
+        ck_assert_int_eq(ran.status, 70);
+        SAYS(ran.err, "c has the address tcp://10.0.0.3:7411, and each voter needs one of its own: "
+                      "stop its agent first, and start the new one there; nothing was changed");
+        ck_assert_ptr_null(strstr(ran.log, "member"));
+    }
     run_command("voters=u,member=c,nowhere", "member add d tcp://10.0.0.4:7411", &ran);
     ck_assert_int_eq(ran.status, 70);
     SAYS(ran.err, "dev listens nowhere");
@@ -223,6 +262,7 @@ int main(void)
     tcase_add_test(tests, what_is_so_already);
     tcase_add_test(tests, refusals);
     tcase_add_test(tests, the_wait_is_over);
+    tcase_add_test(tests, the_silent_voter_is_named);
     tcase_add_test(tests, replace);
     tcase_add_test(tests, move);
     tcase_add_test(tests, the_old_voter_is_none);

@@ -93,6 +93,34 @@ START_TEST(one_of_five_and_this_store)
 }
 END_TEST
 
+/* Half of an even number of voters is enough for the others to start over, if all of the half vote.
+ * A voter that was restarted waits for a majority, as this store's voter would. */
+START_TEST(half_of_the_voters)
+{
+    make_record(&record, 4, "cd");
+    own.backup = true;
+    judged(ALIVE_NO);
+    answer('d', MESSAGE_STATUS_VOTING, &record);
+    judged(ALIVE_HALF);
+    asked.of[0].status = MESSAGE_STATUS_LISTED;
+    judged(ALIVE_NO);
+    asked.count = 0;
+    make_record(&record, 4, "abcd");
+    answer('a', MESSAGE_STATUS_VOTING, &record)->refuses = true;
+    own.backup = false;
+    judged(ALIVE_NO);
+    answer('b', MESSAGE_STATUS_VOTING, &record);
+    judged(ALIVE_HALF);
+    answer('d', MESSAGE_STATUS_REFUSED, &record);
+    judged(ALIVE_HALF);
+    asked.of[2].status = MESSAGE_STATUS_LISTED;
+    judged(ALIVE_WITHOUT_OWN);
+    make_record(&record, 4, "abcde"); /* three of five are a majority, and two are not enough */
+    asked.count = 2;
+    judged(ALIVE_NO);
+}
+END_TEST
+
 /* The other voters know that this host's store must not vote. */
 START_TEST(this_store_is_refused)
 {
@@ -190,6 +218,7 @@ int main(void)
     tcase_add_test(tests, nobody_answers);
     tcase_add_test(tests, one_of_three_and_this_store);
     tcase_add_test(tests, one_of_five_and_this_store);
+    tcase_add_test(tests, half_of_the_voters);
     tcase_add_test(tests, this_store_is_refused);
     tcase_add_test(tests, those_that_do_not_vote);
     tcase_add_test(tests, those_of_another_record);

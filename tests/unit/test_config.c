@@ -29,6 +29,8 @@ static void tear_down(void)
     rmdir(folder);
 }
 
+static bool rejoins; /* as for config_read() */
+
 static enum config_result read_text(const char *text)
 {
     FILE *out = fopen(file, "w");
@@ -36,7 +38,7 @@ static enum config_result read_text(const char *text)
     fputs(text, out);
     ck_assert_int_eq(fclose(out), 0);
     config_free(&config);
-    return config_read(&config, file, error);
+    return config_read(&config, file, rejoins, error);
 }
 
 /* Calls read_text(), and looks the names up among this host's users and groups. */
@@ -347,7 +349,33 @@ START_TEST(an_observer_lists_any_number_of_voters)
              "[voters]\na = tcp://127.0.0.1:1\nb = tcp://127.0.0.1:2\n");
     ck_assert_msg(read_text(text) == CONFIG_OK, "%s", error);
     ck_assert_uint_eq(config.voter_count, 2);
-    ck_assert_ptr_null(config_voters_error(&config));
+    ck_assert_ptr_null(config_voters_error(&config, false));
+}
+END_TEST
+
+/* A voter that starts over begins no cell, so its file may list the two or four voters that the
+ * cell has now. The voter itself must be one of them. */
+START_TEST(who_starts_over_lists_any_number_of_voters)
+{
+    static const char *const voters[] = {"a = tcp://127.0.0.1:1\nb = tcp://127.0.0.1:2\n",
+                                         "a = tcp://127.0.0.1:1\nb = tcp://127.0.0.1:2\n"
+                                         "c = tcp://127.0.0.1:3\nd = tcp://127.0.0.1:4\n"};
+    char text[512];
+    for (size_t i = 0; i < sizeof(voters) / sizeof(voters[0]); i++) {
+        snprintf(text, sizeof(text),
+                 "[agent]\nname = a\ncell = c\nstate_dir = /nonexistent\n[voters]\n%s", voters[i]);
+        rejoins = false;
+        ck_assert_int_eq(read_text(text), CONFIG_WRONG);
+        rejoins = true;
+        ck_assert_msg(read_text(text) == CONFIG_OK, "%s", error);
+        ck_assert_uint_eq(config.voter_count, 2 * (i + 1));
+        ck_assert_ptr_null(config_voters_error(&config, true));
+        ck_assert_ptr_nonnull(config_voters_error(&config, false));
+        text[strlen("[agent]\nname = ")] = 'e';
+        ck_assert_int_eq(read_text(text), CONFIG_WRONG);
+        ck_assert_ptr_nonnull(strstr(error, "[voters]: found no e"));
+    }
+    rejoins = false;
 }
 END_TEST
 
@@ -493,9 +521,9 @@ START_TEST(what_must_be_there)
     ck_assert_ptr_nonnull(strstr(error, "[agent] cell: found none"));
     ck_assert_int_eq(read_text("name = a\n"), CONFIG_WRONG);
     ck_assert_ptr_nonnull(strstr(error, ":1: name: found a key before any section"));
-    ck_assert_int_eq(config_read(&config, "/nonexistent/x", error), CONFIG_WRONG);
+    ck_assert_int_eq(config_read(&config, "/nonexistent/x", false, error), CONFIG_WRONG);
     ck_assert_ptr_eq(strstr(error, "/nonexistent/x: No such file or directory. Write it: "), error);
-    ck_assert_int_eq(config_read(&config, folder, error), CONFIG_WRONG);
+    ck_assert_int_eq(config_read(&config, folder, false, error), CONFIG_WRONG);
     ck_assert_ptr_nonnull(strstr(error, "Is a directory"));
 }
 END_TEST
@@ -692,6 +720,7 @@ int main(void)
     tcase_add_test(files, a_page_has_a_url_if_other_hosts_reach_it);
     tcase_add_test(files, the_page_shows_figures_only_unless_it_is_told_otherwise);
     tcase_add_test(files, an_observer_lists_any_number_of_voters);
+    tcase_add_test(files, who_starts_over_lists_any_number_of_voters);
     tcase_add_loop_test(files, what_is_wrong_is_told_in_one_line, 0,
                         (int)(sizeof(wrongs) / sizeof(wrongs[0])));
     tcase_add_test(files, where_it_may_listen);

@@ -531,6 +531,76 @@ START_TEST(what_is_refused)
 }
 END_TEST
 
+static void expect_silent(struct message_membered answer, enum message_change_stage stage,
+                          uint32_t node)
+{
+    struct message_agent name = rig_name(node);
+    ck_assert_int_eq(answer.stage, stage);
+    ck_assert_int_eq(answer.reason, MESSAGE_CHANGE_SILENT);
+    ck_assert_mem_eq(&answer.subject, &name, sizeof(name));
+}
+
+/* Of four voters, two do not answer. To remove one of them, the other one has to be started: a
+ * majority of the four has to decide, and the removed voter may be lost for good. */
+START_TEST(a_removal_needs_a_majority_with_the_removed_voter)
+{
+    begin(4, 38);
+    rig_kill(rig, 2);
+    rig_kill(rig, 3);
+    rig_run(rig, 2000);
+    expect_silent(ask_with(0, 1, MESSAGE_MEMBER_REMOVE, 3, 1), MESSAGE_CHANGE_REFUSED, 2);
+    expect_silent(ask_with(0, 2, MESSAGE_MEMBER_REMOVE, 2, 1), MESSAGE_CHANGE_REFUSED, 3);
+    expect_silent(ask_with(0, 3, MESSAGE_MEMBER_REMOVE, 1, 1), MESSAGE_CHANGE_REFUSED, 3);
+    rig_start(rig, 2);
+    rig_run(rig, 2000);
+    expect_complete(0, MESSAGE_MEMBER_REMOVE, 3);
+    expect_voters(7, 2);
+}
+END_TEST
+
+/* One of two voters cannot remove the other one, which does not answer. */
+START_TEST(one_of_two_removes_nobody)
+{
+    begin(2, 39);
+    rig_kill(rig, 1);
+    rig_run(rig, 2000);
+    expect_silent(ask_with(0, 1, MESSAGE_MEMBER_REMOVE, 1, 1), MESSAGE_CHANGE_REFUSED, 1);
+    rig_start(rig, 1);
+    rig_run(rig, 2000);
+    expect_complete(0, MESSAGE_MEMBER_REMOVE, 1);
+    expect_voters(1, 2);
+}
+END_TEST
+
+/* Voters fail when a change has begun, or is chosen. If no majority is left, the answers name one of
+ * them, and so does the refusal. */
+START_TEST(the_voter_that_a_change_waits_for_is_named)
+{
+    begin(3, 40);
+    rig_kill(rig, 1);
+    rig_kill(rig, 2); /* its heartbeats are not missed yet */
+    ck_assert_int_eq(ask_with(0, 1, MESSAGE_MEMBER_REMOVE, 2, 1).stage, MESSAGE_CHANGE_DECIDES);
+    rig_run(rig, 5000);
+    expect_silent(ask_with(0, 1, MESSAGE_MEMBER_REMOVE, 2, 1), MESSAGE_CHANGE_DECIDES, 1);
+    rig_run(rig, 16000);
+    expect_silent(ask_with(0, 1, MESSAGE_MEMBER_REMOVE, 2, 1), MESSAGE_CHANGE_REFUSED, 1);
+    rig_start(rig, 1);
+    rig_start(rig, 2);
+    rig_run(rig, 3000);
+    rig->no_probes = true; /* no number becomes complete */
+    ck_assert_int_eq(ask_with(0, 2, MESSAGE_MEMBER_MOVE, 1, 1).stage, MESSAGE_CHANGE_DECIDES);
+    rig_run(rig, 1000);
+    rig_kill(rig, 1);
+    rig_run(rig, 3000);
+    struct message_membered answer = ask_with(0, 2, MESSAGE_MEMBER_MOVE, 1, 1);
+    ck_assert_int_eq(answer.stage, MESSAGE_CHANGE_CHOSEN);
+    ck_assert_int_eq(answer.reason, MESSAGE_CHANGE_NONE); /* two of three are a majority */
+    rig_kill(rig, 2);
+    rig_run(rig, 3000);
+    expect_silent(ask_with(0, 2, MESSAGE_MEMBER_MOVE, 1, 1), MESSAGE_CHANGE_CHOSEN, 2);
+}
+END_TEST
+
 /* Two voters cannot have the same address. A voter may keep its own address in a change. */
 START_TEST(an_address_belongs_to_one_voter)
 {
@@ -788,6 +858,9 @@ int main(void)
     tcase_add_test(tests, a_removal_needs_those_that_stay);
     tcase_add_test(tests, an_add_needs_those_of_before);
     tcase_add_test(tests, what_is_refused);
+    tcase_add_test(tests, a_removal_needs_a_majority_with_the_removed_voter);
+    tcase_add_test(tests, one_of_two_removes_nobody);
+    tcase_add_test(tests, the_voter_that_a_change_waits_for_is_named);
     tcase_add_test(tests, an_address_belongs_to_one_voter);
     tcase_add_test(tests, older_agents_are_in_the_way);
     tcase_add_test(tests, rivals);

@@ -18,6 +18,7 @@ enum {
     PAUSE_MIN_MS = 20, /* PAUSE_MIN_MS to PAUSE_MAX_MS: the random pause before a new ballot */
     PAUSE_MAX_MS = 120,
     GIVE_UP_MS = 20000, /* a proposal is given up if it has no majority after this time */
+    NAME_MS = 1000,     /* for this long, no silent voter is named */
     SILENT_MS = 5000,   /* a newcomer is given up if it reports nothing for this long */
     LEARN_MS = 500,     /* how often LEARN is repeated */
     LEAVE_MS = 1000,    /* how long a voter that is to be removed may hand its partitions over */
@@ -288,43 +289,15 @@ static const struct message_agent *older_agent(const struct quorum *quorum)
     return NULL;
 }
 
-static bool answers(const struct quorum *quorum, uint32_t voter)
-{
-    return voters_heartbeats_arrive(quorum, voter) &&
-           members_status_of(quorum, voter) == MESSAGE_STATUS_VOTING;
-}
-
-/* Refuses a change that leaves no majority. An add needs an answer from every present voter.
- * Otherwise the newcomer might fail after it has accepted, and later changes would wait for it and
- * for the silent voter. The voter that is to be moved counts as answering: it may run at its new
- * address already, and nobody dials it there before the move is proposed. */
+/* Refuses a change for which too few voters answer. */
 static bool voters_answer(const struct quorum *quorum, struct proposal *proposal)
 {
-    const struct quorum_config *config = quorum->config;
-    bool removes = proposal->asked.act == MESSAGE_MEMBER_REMOVE;
-    bool moves = proposal->asked.act == MESSAGE_MEMBER_MOVE;
-    uint32_t here = 0;
-    const struct message_agent *silent = NULL;
-    for (uint32_t voter = 0; voter < config->voter_count; voter++) {
-        const struct message_agent *name = &config->voters[voter];
-        bool subject = same_agent(name, &proposal->asked.voter);
-        bool leaves = removes && subject;
-        if (members_status_of(quorum, voter) == MESSAGE_STATUS_REJOINING && !leaves) {
-            refuse(proposal, MESSAGE_CHANGE_REJOINING, name);
-            return false;
-        }
-        if (answers(quorum, voter) || (moves && subject)) {
-            here += !leaves;
-        } else if (!leaves) {
-            silent = name;
-        }
+    const struct message_agent *subject = NULL;
+    enum message_change_reason reason = change_lacks(quorum, proposal, &subject);
+    if (reason != MESSAGE_CHANGE_NONE) {
+        refuse(proposal, reason, subject);
     }
-    uint32_t next = config->voter_count - removes;
-    bool enough = proposal->asked.act == MESSAGE_MEMBER_ADD ? silent == NULL : here >= next / 2 + 1;
-    if (!enough) {
-        refuse(proposal, MESSAGE_CHANGE_SILENT, silent);
-    }
-    return enough;
+    return reason == MESSAGE_CHANGE_NONE;
 }
 
 /* Returns the index of another voter that has the requested address; now->count if none has. Of two
@@ -698,7 +671,7 @@ static bool has_left(const struct quorum *quorum)
 {
     uint32_t leaves = change_leaves(quorum);
     if (leaves == 0 || step_now_ns(quorum) >= quorum->changes->proposal.leaves_ns ||
-        !answers(quorum, leaves - 1)) {
+        !change_answers(quorum, leaves - 1)) {
         return true;
     }
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
@@ -756,6 +729,22 @@ static void begin(struct quorum *quorum)
 
 /* ---- The operator's request ---- */
 
+/* Returns the agent that the change waits for in that stage; NULL if it waits for none. In its first
+ * second, this names only the voter that is moved, because the others decide within that time. */
+static const struct message_agent *awaited(const struct quorum *quorum,
+                                           const struct proposal *proposal, uint8_t stage)
+{
+    bool decides = stage == MESSAGE_CHANGE_DECIDES;
+    bool early = step_now_ns(quorum) < proposal->until_ns - (GIVE_UP_MS - NAME_MS) * MS_NS;
+    const struct message_agent *silent = decides ? lacking(quorum, proposal) : NULL;
+    if (silent != NULL || early || !(decides || stage == MESSAGE_CHANGE_CHOSEN)) {
+        return silent;
+    }
+    bool adds = decides && proposal->accepting && proposal->record.act == MESSAGE_MEMBER_ADD;
+    return adds && !proposal->newcomer_has && !proposal->read ? &proposal->record.changed
+                                                              : change_awaits(quorum, proposal);
+}
+
 static void report(struct quorum *quorum, uint32_t agent, const struct proposal *proposal)
 {
     const struct message_voters *now = members_voters(quorum);
@@ -768,13 +757,14 @@ static void report(struct quorum *quorum, uint32_t agent, const struct proposal 
     out->number = proposal->number;
     out->done = proposal->copied;
     out->total = proposal->total;
-    if (proposal->stage == MESSAGE_CHANGE_DECIDES && lacking(quorum, proposal) != NULL) {
-        out->reason = MESSAGE_CHANGE_SILENT;
-        out->subject = proposal->asked.voter;
-    }
     if (proposal->stage == MESSAGE_CHANGE_CHOSEN &&
         (now->number > proposal->number || now->complete)) {
         out->stage = MESSAGE_CHANGE_COMPLETE;
+    }
+    const struct message_agent *silent = awaited(quorum, proposal, out->stage);
+    if (silent != NULL) {
+        out->reason = MESSAGE_CHANGE_SILENT;
+        out->subject = *silent;
     }
 }
 
@@ -845,7 +835,7 @@ static int64_t proposal_tick(struct quorum *quorum)
         return NEVER;
     }
     if (!learns && step_now_ns(quorum) > proposal->until_ns) {
-        refuse(proposal, MESSAGE_CHANGE_SILENT, lacking(quorum, proposal));
+        refuse(proposal, MESSAGE_CHANGE_SILENT, awaited(quorum, proposal, proposal->stage));
         return NEVER;
     }
     if (learns) {

@@ -1,4 +1,5 @@
-/* Shared by change.c, change_complete.c and change_learn.c. change.c calls the other two. */
+/* Shared by change.c, change_complete.c, change_learn.c and change_voters.c. change.c calls the
+ * others. */
 #ifndef QUORUM_CHANGE_PRIVATE_H
 #define QUORUM_CHANGE_PRIVATE_H
 
@@ -71,6 +72,22 @@ struct change {
      * This voter has read that under the present record of voters. */
     uint32_t (*epochs)[MESSAGE_VOTERS_MAX];
 };
+
+/* ---- change_voters.c ---- */
+
+bool change_answers(const struct quorum *quorum, uint32_t voter);
+/* Returns a voter that does not answer, although the change needs it: it stays a voter, if there is
+ * such a one. Returns NULL if those that answer are enough to decide the change or, in the stage
+ * CHOSEN, to complete it. */
+const struct message_agent *change_awaits(const struct quorum *quorum,
+                                          const struct proposal *proposal);
+/* Returns why the change cannot begin with the voters that answer, and which voter is the cause;
+ * MESSAGE_CHANGE_NONE if it can. An add needs an answer from every present voter. Otherwise the
+ * newcomer might fail after it has accepted, and later changes would wait for it and for the silent
+ * voter. */
+enum message_change_reason change_lacks(const struct quorum *quorum,
+                                        const struct proposal *proposal,
+                                        const struct message_agent **subject);
 
 /* ---- change_complete.c ---- */
 
