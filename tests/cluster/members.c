@@ -817,7 +817,7 @@ START_TEST(a_new_voter_shows_its_certificate)
     cell_certify(tls);
     make(all, all, "");
     make(1U << D, 1U << A, "");
-    uint64_t token = take(D, "job");
+    (void)take(D, "job"); /* the voters know host-d now */
     agent_stop(&agents[D]);
     describe(E, 1U << A, ports[D], "", text, sizeof(text));
     agent_create(&agents[E], text);
@@ -835,7 +835,6 @@ START_TEST(a_new_voter_shows_its_certificate)
     agent_start(&agents[D]);
     CHANGED(A, "add host-d", D);
     await_voters(D, "abcd");
-    ck_assert_uint_gt(take(D, "job"), token);
 }
 END_TEST
 
@@ -856,14 +855,16 @@ START_TEST(who_may_change_the_voters)
     agent_create(&agents[B], line);
     agent_admit_all(&agents[B]);
     agent_start(&agents[B]);
+    /* The user may enter the agent's folder, but perhaps not the folder of the programs. */
     snprintf(line, sizeof(line),
-             "setpriv --reuid 65534 --regid 65534 --clear-groups %s -s %s member add host-a "
-             "tcp://127.0.0.1:%u 2>&1",
-             binary_path("holdfast"), agents[B].socket, ports[A]);
+             "cd %s && install -m 755 %s . && exec setpriv --reuid 65534 --regid 65534 "
+             "--clear-groups ./holdfast -s %s member add host-a tcp://127.0.0.1:%u 2>&1",
+             agents[B].folder, binary_path("holdfast"), agents[B].socket, ports[A]);
     FILE *pipe = popen(line, "re");
     REQUIRE(pipe != NULL, "popen");
     int status = member_end(pipe);
-    ck_assert_msg(status == 77 || status == 126, "%d: %s", status, member_said);
+    bool refused = strstr(member_said, "does not allow this user") != NULL;
+    ck_assert_msg(status == 77 && refused, "%d: %s", status, member_said);
 }
 END_TEST
 
