@@ -7,7 +7,7 @@ if(TARGET holdfastd)
     endforeach()
     add_test(NAME cluster_cell_member_kills COMMAND test_cluster_cell_members kills)
     set_tests_properties(cluster_cell_member_kills PROPERTIES
-        LABELS "cluster" TIMEOUT 900 COST 220 SKIP_RETURN_CODE 77
+        LABELS "cluster" TIMEOUT 900 COST 270 SKIP_RETURN_CODE 77
         ENVIRONMENT "HOLDFAST_BIN_DIR=${CMAKE_BINARY_DIR}/bin;CK_TIMEOUT_MULTIPLIER=3")
     target_link_libraries(test_cluster_cell_begun_anew PRIVATE hf_proto)
     target_link_libraries(test_cluster_cell_hostile PRIVATE hf_proto)

@@ -48,27 +48,27 @@ static void stop(void)
 
 /* ---- changes ---- */
 
-/* Returns, in a static buffer, the words with which `holdfast member` adds or removes that host. */
-static const char *words(bool add, unsigned host)
+enum act { ADD, MOVE, REMOVE, ACTS };
+
+/* Returns, in a static buffer, the words with which `holdfast member` changes that host. */
+static const char *words(enum act act, unsigned host)
 {
+    static const char *const verbs[] = {[ADD] = "add", [MOVE] = "move", [REMOVE] = "remove"};
     static char text[96];
-    int used = snprintf(text, sizeof(text), "%s host-%c", add ? "add" : "remove", 'a' + (int)host);
-    if (add) {
-        snprintf(text + used, sizeof(text) - (size_t)used, " tcp://%s:%d", network_address(host),
-                 CELL_PORT);
-    }
+    snprintf(text, sizeof(text), "%s host-%c %s", verbs[act], 'a' + (int)host,
+             act == REMOVE ? "" : cell_address(&cell, host));
     return text;
 }
 
 /* Gives the command for the change on host `asked` again and again, until the change is complete.
  * If a command was interrupted, the next one continues the change. */
-static void change(unsigned asked, bool add, unsigned host)
+static void change(unsigned asked, enum act act, unsigned host)
 {
     int64_t end_ns = boottime_now() + (int64_t)plan.guard_ms * MS;
     int status = -1;
     while (status != 0) {
-        REQUIRE(boottime_now() < end_ns, "%s: exit %d: %s", words(add, host), status, member_said);
-        status = member_run(&cell.agents[asked], "%s --wait 5s", words(add, host));
+        REQUIRE(boottime_now() < end_ns, "%s: exit %d: %s", words(act, host), status, member_said);
+        status = member_run(&cell.agents[asked], "%s --wait 5s", words(act, host));
         sleep_ms(status == 0 ? 0 : 50);
     }
 }
@@ -129,22 +129,25 @@ static void empty(unsigned host)
 
 static void retire(unsigned asked, unsigned host)
 {
-    change(asked, false, host);
+    change(asked, REMOVE, host);
     empty(host);
 }
 
 /* ---- any one agent is killed at each step ---- */
 
-/* The steps of a change at which an agent is killed. */
+/* The steps of a change at which an agent is killed. In a move, host d does not run at its new
+ * address at LEARNS: the voters look for it. At LEARNED it has just begun to run there. */
 enum step { ASKED, LEARNS, LEARNED, CHOSEN, SETTLES, STEPS };
 
 /* Waits until the change that `command` asked for has reached this step, or `command` has ended. */
-static void await_step(FILE *command, enum step step, unsigned number, uint64_t random)
+static void await_step(FILE *command, enum act act, enum step step, unsigned number,
+                       uint64_t random)
 {
     char chosen[48];
     unsigned learning = agent_logged(&cell.agents[D], "event=learning");
     snprintf(chosen, sizeof(chosen), "event=voters_changed number=%u ", number);
-    for (bool there = step == ASKED; !there && !member_has_ended(command);) {
+    bool there = step == ASKED || (act == MOVE && step <= LEARNED);
+    while (!there && !member_has_ended(command)) {
         there = step <= LEARNED && agent_logged(&cell.agents[D], "event=learning") > learning;
         for (unsigned host = A; host <= D; host++) {
             there = there || agent_logged(&cell.agents[host], chosen) > 0;
@@ -157,31 +160,64 @@ static void await_step(FILE *command, enum step step, unsigned number, uint64_t 
                                : (int64_t)(random % 20));
 }
 
-/* Adds host d and removes it again. In each of the two changes, kills the victim's agent at that
- * step and starts it again a little later. The command runs on another host. */
+/* Asks for a change of host d, kills the victim's agent at that step of it, and returns the command
+ * that asked. */
+static FILE *ask_and_kill(unsigned asked, enum act act, unsigned victim, enum step step,
+                          uint64_t random)
+{
+    unsigned number = record_number(asked, "voters_changed") + 1;
+    /* host d moves before the command, before the kill, or after it */
+    enum step starts = act == MOVE && step <= LEARNED ? step : ASKED;
+    if (act == MOVE) {
+        agent_stop(&cell.agents[D]);
+        cell_move(&cell, D, cell.ports[D] == CELL_PORT ? CELL_PORT + 1 : CELL_PORT);
+        if (starts == ASKED) {
+            agent_start(&cell.agents[D]);
+        }
+    }
+    FILE *command = member_begin(&cell.agents[asked], "%s --wait 60s", words(act, D));
+    if (starts == LEARNED) {
+        agent_launch(&cell.agents[D]);
+    }
+    await_step(command, act, step, number < 2 ? 2 : number, random);
+    if (starts != LEARNS || victim != D) {
+        agent_kill(&cell.agents[victim]);
+    }
+    if (starts == LEARNS && victim != D) {
+        agent_launch(&cell.agents[D]);
+    }
+    if (starts != ASKED && victim != D) {
+        agent_await_socket(&cell.agents[D]);
+    }
+    return command;
+}
+
+/* Adds host d, moves it to another port or back, and removes it. In each of the three changes,
+ * kills the victim's agent at that step and starts it again a little later. The command runs on
+ * another host. */
 static void change_and_kill(unsigned victim, enum step step, uint64_t *random)
 {
     unsigned asked = (victim + 1) % VOTERS;
-    for (int turn = 0; turn < 2; turn++) {
-        bool add = turn == 0;
-        unsigned number = record_number(asked, "voters_changed") + 1;
-        number = number < 2 ? 2 : number;
-        FILE *command = member_begin(&cell.agents[asked], "%s --wait 60s", words(add, D));
-        await_step(command, step, number, crowd_draw(random, 1U << 20));
-        agent_kill(&cell.agents[victim]);
-        sleep_ms((int64_t)crowd_draw(random, 2) * 4 * TTL_MS);
-        crowd_await_others(&crowd, victim, 3);
+    for (enum act act = ADD; act < ACTS; act++) {
+        FILE *command = ask_and_kill(asked, act, victim, step, crowd_draw(random, 1U << 20));
+        sleep_ms((int64_t)crowd_draw(random, 2) * (act == MOVE ? TTL_MS : 4 * TTL_MS));
+        crowd_await_others(&crowd, victim, act == MOVE ? 1 : 3);
         agent_start(&cell.agents[victim]);
         member_end(command); /* the change may have been refused, because the victim was down */
-        change(asked, add, D);
-        crowd_await_all(&crowd, 5);
-        member_await_voters(&cell.agents[victim], add ? ABCD : ABC);
+        change(asked, act, D);
+        crowd_await_all(&crowd, act == MOVE ? 1 : 5);
+        member_await_voters(&cell.agents[victim], act == REMOVE ? ABC : ABCD);
+        if (act != REMOVE) {
+            char listed[96];
+            snprintf(listed, sizeof(listed), "host-d up at %s\n", cell_address(&cell, D));
+            member_await_listed(&cell.agents[victim], listed);
+        }
     }
     retire(asked, D);
 }
 
 /* `_i` is the victim: one of the three voters, or host d, which is added. */
-START_TEST(any_voter_is_killed_at_each_step_of_an_add_and_a_remove)
+START_TEST(any_voter_is_killed_at_each_step_of_a_change)
 {
     uint64_t random = plan.seed + (unsigned)_i;
     for (enum step step = ASKED; step < STEPS; step++) {
@@ -198,18 +234,18 @@ END_TEST
  * empties its store, and is added again. This repeats with the next coordinator. */
 START_TEST(a_removed_coordinator_under_load)
 {
-    change(A, true, D);
+    change(A, ADD, D);
     cell.voters = CROWDED;
     for (int round = 0; round < 3; round++) {
         unsigned victim = cell_coordinator(&cell, A, crowd_lock(0));
         unsigned other = (victim + 1) % VOTERS;
-        change(other, false, victim);
+        change(other, REMOVE, victim);
         member_await_voters(&cell.agents[victim], ABCD & ~(1U << victim));
         REQUIRE(cell_coordinator(&cell, other, crowd_lock(0)) != victim, "host %u coordinates",
                 victim);
         crowd_await_all(&crowd, 10);
         empty(victim);
-        change(other, true, victim);
+        change(other, ADD, victim);
         crowd_await_all(&crowd, 10);
     }
     crowd_finish(&crowd, "coordinator removed");
@@ -228,14 +264,14 @@ START_TEST(a_change_while_a_majority_is_cut_off)
         FILE *command = NULL;
         unsigned before = record_number(A, "voters_changed");
         if (later) {
-            command = member_begin(&cell.agents[A], "%s --wait 3s", words(true, D));
+            command = member_begin(&cell.agents[A], "%s --wait 3s", words(ADD, D));
             sleep_ms(20);
         }
         network_isolate(&cell.network, B);
         network_isolate(&cell.network, C);
         if (!later) {
             sleep_ms(2 * TTL_MS); /* by now host a knows that no other voter answers */
-            command = member_begin(&cell.agents[A], "%s --wait 3s", words(true, D));
+            command = member_begin(&cell.agents[A], "%s --wait 3s", words(ADD, D));
         }
         int status = member_end(command);
         bool was_early = later && status == 0 &&
@@ -251,7 +287,7 @@ START_TEST(a_change_while_a_majority_is_cut_off)
         REQUIRE(record_number(A, "voters_complete") == 0 || chosen, "it is complete");
         network_heal(&cell.network);
         crowd_await_all(&crowd, 5);
-        change(B, true, D);
+        change(B, ADD, D);
         for (unsigned host = A; host <= D; host++) {
             member_await_voters(&cell.agents[host], ABCD);
         }
@@ -270,18 +306,18 @@ START_TEST(a_voter_that_missed_two_changes_under_load)
     for (unsigned victim = A; victim <= C; victim++) {
         unsigned asked = (victim + 1) % VOTERS;
         unsigned removed = (victim + 2) % VOTERS;
-        change(asked, true, D);
+        change(asked, ADD, D);
         network_isolate(&cell.network, victim);
-        change(asked, false, removed); /* three voters are left, and one of them is cut off */
-        change(D, false, victim);
+        change(asked, REMOVE, removed); /* three voters are left, and one of them is cut off */
+        change(D, REMOVE, victim);
         crowd_await_others(&crowd, victim, 5);
         network_heal(&cell.network);
         member_await_voters(&cell.agents[victim], 1U << asked | 1U << D);
         crowd_await_all(&crowd, 5);
         empty(victim);
         empty(removed);
-        change(asked, true, victim);
-        change(victim, true, removed);
+        change(asked, ADD, victim);
+        change(victim, ADD, removed);
         retire(victim, D);
         crowd_await_all(&crowd, 5);
     }
@@ -294,8 +330,8 @@ END_TEST
 START_TEST(two_operators_at_once_under_load)
 {
     for (int round = 0; round < 3; round++) {
-        FILE *add = member_begin(&cell.agents[A], "%s --wait 60s", words(true, D));
-        FILE *remove = member_begin(&cell.agents[B], "%s --wait 60s", words(false, C));
+        FILE *add = member_begin(&cell.agents[A], "%s --wait 60s", words(ADD, D));
+        FILE *remove = member_begin(&cell.agents[B], "%s --wait 60s", words(REMOVE, C));
         int status = member_end(add);
         REQUIRE(status == 0, "add: exit %d: %s", status, member_said);
         status = member_end(remove);
@@ -305,8 +341,8 @@ START_TEST(two_operators_at_once_under_load)
         }
         crowd_await_all(&crowd, 5);
         empty(C);
-        add = member_begin(&cell.agents[A], "%s --wait 60s", words(true, C));
-        remove = member_begin(&cell.agents[D], "%s --wait 60s", words(false, D));
+        add = member_begin(&cell.agents[A], "%s --wait 60s", words(ADD, C));
+        remove = member_begin(&cell.agents[D], "%s --wait 60s", words(REMOVE, D));
         status = member_end(add);
         REQUIRE(status == 0, "add: exit %d: %s", status, member_said);
         status = member_end(remove);
@@ -365,7 +401,7 @@ static int refused_start(void)
 START_TEST(an_old_store_under_a_new_name)
 {
     static const char *const roles[] = {"voter", "observer"};
-    change(A, true, D);
+    change(A, ADD, D);
     agent_stop(&cell.agents[C]);
     for (int removed = 0; removed < 2; removed++) {
         for (int role = 0; role < 2; role++) {
@@ -374,11 +410,11 @@ START_TEST(an_old_store_under_a_new_name)
             int status = refused_start();
             REQUIRE(status == 78, "exit %d, log %s", status, cell.agents[E].log);
             REQUIRE(agent_logged(&cell.agents[E], "belongs to") > 0, "log %s", cell.agents[E].log);
-            status = member_run(&cell.agents[A], "%s --wait 1s", words(true, E));
+            status = member_run(&cell.agents[A], "%s --wait 1s", words(ADD, E));
             REQUIRE(status == 75, "exit %d: %s", status, member_said);
         }
         if (!removed) {
-            change(A, false, C);
+            change(A, REMOVE, C);
         }
     }
     agent_start(&cell.agents[C]);
@@ -400,13 +436,13 @@ START_TEST(a_copied_machine)
     agent_launch(&cell.agents[E]);
     sleep_ms(3 * TTL_MS);
     crowd_await_others(&crowd, C, 5); /* the copy may take the session of host c */
-    change(A, true, D);
-    change(B, false, C);
+    change(A, ADD, D);
+    change(B, REMOVE, C);
     crowd_await_others(&crowd, C, 5);
     sleep_ms(3 * TTL_MS);
     agent_kill(&cell.agents[E]);
     empty(C);
-    change(B, true, C);
+    change(B, ADD, C);
     crowd_await_all(&crowd, 5);
     for (unsigned host = A; host <= D; host++) {
         member_await_voters(&cell.agents[host], ABCD);
@@ -419,10 +455,10 @@ END_TEST
  * not vote, learns which agents do, and serves its host as an observer. */
 START_TEST(a_copied_machine_of_a_removed_voter)
 {
-    change(A, true, D);
+    change(A, ADD, D);
     agent_stop(&cell.agents[C]);
     copy_machine(C, C, "voter");
-    change(B, false, C);
+    change(B, REMOVE, C);
     agent_start(&cell.agents[E]);
     member_await_voters(&cell.agents[E], ABCD & ~(1U << C));
     crowd_await_others(&crowd, C, 5);
@@ -442,7 +478,7 @@ int main(int argc, char **argv)
     TCase *tests = tcase_create("members");
     tcase_add_checked_fixture(tests, start, stop);
     if (argc > 1 && strcmp(argv[1], "kills") == 0) {
-        tcase_add_loop_test(tests, any_voter_is_killed_at_each_step_of_an_add_and_a_remove, A, E);
+        tcase_add_loop_test(tests, any_voter_is_killed_at_each_step_of_a_change, A, E);
         return cell_main("member kills", tests);
     }
     tcase_add_test(tests, a_removed_coordinator_under_load);

@@ -6,6 +6,10 @@
  * configuration. Each later record is decided by its own voters and by those of the record before
  * it (docs/PROTOCOL.md, "Changing the voters"), and has one voter more, one voter less, or another
  * address. Each message names its sender's record by number and digest.
+ *
+ * A cell has an id from its first change on. Before that, a voter recognises the other voters of
+ * its cell by the cell's name, which each packet has, and by the ids of their stores, which are in
+ * the record of stores (docs/PROTOCOL.md, rules 25 and 43).
  */
 #ifndef PROTO_VOTERS_H
 #define PROTO_VOTERS_H
@@ -81,8 +85,9 @@ static inline uint32_t message_voters_first(uint32_t recoveries)
  * know them yet. */
 uint64_t message_voters_digest(const struct message_voters *voters);
 
-/* Returns whether record b may be of the same cell as record a, which an agent uses. The cell's id
- * is unknown in b if b comes from a recovery with a store from before the cell's first change. */
+/* Returns whether record b may be of the same cell as record a, which an agent uses. If a does not
+ * have the cell's id, because the voters never changed, b may have any id. The cell's id is unknown
+ * in b if b comes from a recovery with a store from before the cell's first change. */
 bool message_voters_same_cell(const struct message_voters *a, const struct message_voters *b);
 
 /* Copies a record. Sets the voters from index count on to zeros. */
