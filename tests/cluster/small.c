@@ -34,9 +34,9 @@ static const char config[] = "[agent]\nname = host-a\ncell = test\nstate_dir = %
 
 static struct agent_process agent;
 
-/* Returns Rss of the agent in KiB: all its resident pages, also those of libraries. The kernel counts
- * them for this call. VmRSS is inexact before Linux 6.2: each thread keeps up to 63 pages for itself
- * before it adds them to the process's count. */
+/* Returns Rss of the agent in KiB: all its resident pages, also those of libraries. The kernel
+ * counts them for this call. VmRSS is inexact before Linux 6.2: each thread keeps up to 63 pages
+ * for itself before it adds them to the process's count. */
 static unsigned long resident_kb(const struct agent_process *of)
 {
     char path[64];

@@ -39,8 +39,7 @@ debian_make() {
             linux-image-cloud-arm64 busybox-static iproute2 &&
         find "$made/apt/archives" -name '*.deb' -print0 |
         xargs -0 -n 1 sh -c 'dpkg-deb -x "$2" "$1"' sh "$made"; } >"$log" 2>&1; then
-        tail -n 5 "$log" >&2
-        die "it failed; the log: $log"
+        die "it failed; the log: $log"$'\n'"$(tail -n 5 "$log")"
     fi
     rm -rf -- "$made/apt"
     mv -T -- "$made" "$DEBIAN"
@@ -56,8 +55,7 @@ build() {
         -DCMAKE_TOOLCHAIN_FILE="$ROOT/tests/platform/arm64.cmake" &&
         cmake --build "$BUILD" --parallel "${HOLDFAST_JOBS:-$(nproc)}" --target holdfastd; } \
         >"$log" 2>&1; then
-        tail -n 30 "$log" >&2
-        die "the whole log: $log"
+        die "it failed; the log: $log"$'\n'"$(tail -n 30 "$log")"
     fi
     echo "done"
 }
@@ -75,7 +73,6 @@ guest_add() {
 }
 
 guest_make() {
-    local name
     rm -rf -- "$GUEST"
     mkdir -p "$GUEST"/{bin,dev,proc,sys,tmp,usr/sbin,modules} "$GUEST$LIBRARIES"
     ln -s usr/lib "$GUEST/lib"
@@ -84,9 +81,8 @@ guest_make() {
     guest_add "$BUILD/bin/holdfastd" /bin
     guest_add "$ROOT/build/arm64/tests/test_cluster_small" /bin
     guest_add "$(find -L "$DEBIAN" -name ip -path '*/bin/*' -type f -print -quit)" /usr/sbin
-    for name in llc stp bridge veth; do
-        find "$DEBIAN" -name "$name.ko" -exec cp -t "$GUEST/modules" {} +
-    done
+    find "$DEBIAN" \( -name llc.ko -o -name stp.ko -o -name bridge.ko -o -name veth.ko \) \
+        -exec cp -t "$GUEST/modules" {} +
     cat >"$GUEST/init" <<'END'
 #!/bin/busybox sh
 /bin/busybox --install -s /bin
@@ -109,10 +105,7 @@ END
 }
 
 [[ $# == 0 ]] || { sed -n '2,/^set/s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" && exit; }
-for need in qemu-system-aarch64 cpio; do
-    command -v "$need" >/dev/null || die "needs $need (packages qemu-system-arm and cpio)"
-done
-mkdir -p "$BUILD"
+type -P qemu-system-aarch64 cpio >/dev/null || die "needs the packages qemu-system-arm and cpio"
 "$ROOT/tests/platform/arm64.sh" --build test_cluster_small
 debian_make
 build
