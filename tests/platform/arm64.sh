@@ -3,7 +3,7 @@
 # user mode. Needs root. The arguments are those of ctest.
 #
 #   arm64.sh [CTEST-ARGUMENT...]   everything but what emulation cannot run (UNABLE, below)
-#   arm64.sh --build               the build only
+#   arm64.sh --build [TARGET...]   the build only, or only these targets of it
 #
 # The arm64 libraries are unpacked, not installed: the machine's own packages stay unchanged. The
 # tree is in $XDG_CACHE_HOME/holdfast/arm64 (else ~/.cache). It is made again if `packages` lists
@@ -112,13 +112,15 @@ tree_make() {
     echo "done"
 }
 
+# build [TARGET...]
 build() {
     local log=$BUILD/dev-build.log
     mkdir -p "$BUILD"
     printf 'building build/arm64 ... '
     if ! { cmake -S "$ROOT" -B "$BUILD" -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo \
         -DCMAKE_TOOLCHAIN_FILE="$ROOT/tests/platform/arm64.cmake" -DHF_ARM64_TREE="$TREE" &&
-        cmake --build "$BUILD" --parallel "${HOLDFAST_JOBS:-$(nproc)}"; } >"$log" 2>&1; then
+        cmake --build "$BUILD" --parallel "${HOLDFAST_JOBS:-$(nproc)}" ${1:+--target "$@"}; } \
+        >"$log" 2>&1; then
         echo "failed"
         grep -v '^\[[0-9]*/[0-9]*\] ' "$log" | head -n 60 >&2
         die "the whole log: $log"
@@ -186,8 +188,11 @@ main() {
     [[ $(id -u) == 0 ]] || die "needs root: debootstrap, and to tell the kernel what runs arm64"
     [[ -n $EMULATOR ]] || die "needs qemu-user-static"
     tree_make
+    if [[ ${1:-} == --build ]]; then
+        build "${@:2}"
+        return
+    fi
     build
-    [[ ${1:-} != --build ]] || return 0
     test_all "$@"
 }
 
