@@ -544,7 +544,7 @@ static int check_names(const char *where, char *const *names, size_t count)
 
 /* Checks three rules by the agent's status. A voter that listens nowhere cannot have other voters
  * beside it. Either all voters have TLS, or none has. Each voter has an address of its own. The
- * agent checks the last rule, too, but the first step of `replace` may have removed a voter by then.
+ * agent checks the last rule, too, but then the first step of `replace` may have removed a voter.
  * new: the voter that gets the address. old: the voter that it replaces; NULL: none. If the old one
  * does not answer, it is removed first, so the new one may have its address. */
 static int check_cell(const struct changing *changing, const char *where, const char *old,

@@ -803,9 +803,8 @@ static bool has_tls(void)
     return strstr(version, "built without TLS") == NULL;
 }
 
-/* With TLS the agents check a new voter's certificate like any other. At the address of host-d an
- * agent with host-e's certificate answers. The voters know that address already, because host-d was
- * an observer. They refuse the certificate, and host-d does not become a voter. */
+/* host-d was an observer, so the voters know its address. There an agent with host-e's certificate
+ * answers. The voters refuse this certificate, and host-d does not become a voter. */
 START_TEST(a_new_voter_shows_its_certificate)
 {
     const unsigned all = 1U << A | 1U << B | 1U << C;

@@ -572,8 +572,8 @@ START_TEST(one_of_two_removes_nobody)
 }
 END_TEST
 
-/* Voters fail when a change has begun, or is chosen. If no majority is left, the answers name one of
- * them, and so does the refusal. */
+/* Voters fail when a change has begun, or is chosen. If no majority is left, the answers name one
+ * of these voters, and so does the refusal. */
 START_TEST(the_voter_that_a_change_waits_for_is_named)
 {
     begin(3, 40);

@@ -11,14 +11,14 @@
 #include "change_private.h"
 
 /* A count of the voters of a record, and of those that answer. */
-struct quota {
+struct turnout {
     uint32_t voters;
     uint32_t answer;
 };
 
-static bool is_enough(const struct quota *quota)
+static bool is_enough(const struct turnout *turnout)
 {
-    return quota->answer >= quota->voters / 2 + 1;
+    return turnout->answer >= turnout->voters / 2 + 1;
 }
 
 bool change_answers(const struct quorum *quorum, uint32_t voter)
@@ -34,8 +34,8 @@ static bool is_voter(const struct quorum *quorum, uint32_t voter, const struct m
 
 /* What is known about the voters of n and of n + 1. */
 struct survey {
-    struct quota before;
-    struct quota after;
+    struct turnout before;
+    struct turnout after;
     const struct message_agent *stays; /* a voter of both that does not answer; NULL: none */
     const struct message_agent *other; /* a voter of one of both that does not answer; NULL: none */
 };
