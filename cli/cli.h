@@ -4,7 +4,8 @@
  *
  * The program uses only the public headers of libholdfast. It has one thread. While `lock` waits
  * there are two more: one waits for signals (taking.h), and one reports why `lock` waits
- * (waiting.h), which `hold` has, too. `top` on a terminal has one more, which asks the agent (top_reader.h).
+ * (waiting.h), which `hold` has, too. `top` on a terminal has one more, which asks the agent
+ * (top_reader.h).
  */
 #ifndef HOLDFAST_CLI_CLI_H
 #define HOLDFAST_CLI_CLI_H
@@ -25,8 +26,8 @@ enum {
     CLI_FAILED = 70,      /* any other failure */
     /* lock, hold: holdfast did not get the lock, because no majority of the voters answers */
     CLI_NO_MAJORITY = 74,
-    /* lock, hold: holdfast did not get the lock in time; status: the session is not safe; check: the
-     * agent does not know now whether the hold counts */
+    /* lock, hold: holdfast did not get the lock in time; status: the session is not safe; check:
+     * the agent does not know now whether the hold counts */
     CLI_NOT_NOW = 75,
     CLI_LOST = 76,            /* the hold ended while CMD ran, or while `hold` held */
     CLI_NOT_ALLOWED = 77,     /* the agent's configuration does not allow the user to do this */
