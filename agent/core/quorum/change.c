@@ -730,8 +730,8 @@ static void begin(struct quorum *quorum)
 /* ---- The operator's request ---- */
 
 /* Returns the agent that the change waits for in that stage; NULL if it waits for none. In the
- * first second of a stage, this names only the voter that is moved, because the others decide
- * within that time. */
+ * first second after the voters have begun to decide, this names only the voter that is moved,
+ * because the others decide within that time. */
 static const struct message_agent *awaited(const struct quorum *quorum,
                                            const struct proposal *proposal, uint8_t stage)
 {
