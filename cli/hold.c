@@ -3,12 +3,12 @@
  * and holds the lock until its standard input ends.
  *
  * The end of the standard input stands for the end of the script: the kernel closes the script's
- * end of the pipe however the script dies. So the lock is never held for a script that is gone,
- * also not if the script dies while `hold` waits.
+ * end of the pipe however the script dies, also while `hold` waits. A command of the script that
+ * has inherited the pipe keeps it open, and so keeps the lock.
  *
  * One loop waits for the library's events, the standard input and signals at the same time, so that
- * a loss is told at once. It never blocks in a read, because the standard input may be shared with
- * other processes, which may take the bytes first.
+ * the command reports a loss at once. Other processes may share the standard input and take its
+ * bytes first. So the command reads without blocking, except from a file that it may not open anew.
  */
 #include <errno.h>
 #include <fcntl.h>

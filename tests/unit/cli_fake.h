@@ -1,6 +1,6 @@
 /*
- * What the files of the tests' library share: cli_fake.c, which lists the settings, has the calls
- * for locks, and cli_fake_admin.c those of holdfast/admin.h about the agent and the cell.
+ * Declarations that the files of the tests' library share. cli_fake.c lists the settings, and has
+ * the calls about locks. cli_fake_admin.c has the calls about the agent and the cell.
  */
 #ifndef HOLDFAST_TESTS_CLI_FAKE_H
 #define HOLDFAST_TESTS_CLI_FAKE_H

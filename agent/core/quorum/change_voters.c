@@ -32,7 +32,7 @@ static bool is_voter(const struct quorum *quorum, uint32_t voter, const struct m
     return memcmp(&quorum->config->voters[voter], name, sizeof(*name)) == 0;
 }
 
-/* What is known about the voters of n and of n + 1. */
+/* The voters of n and of n + 1: how many of each answer, and one that does not. */
 struct survey {
     struct turnout before;
     struct turnout after;
