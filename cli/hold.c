@@ -42,8 +42,9 @@ struct hold_command {
     bool input_is_socket;
     bool deaf; /* a terminal gives its input to another process group: look again after DEAF_MS */
     int signal_fd;
-    bool taken; /* the sequencer is printed */
-    bool over;  /* the command ends with `status` */
+    sigset_t mask; /* the signals that were blocked before open_signals() */
+    bool taken;    /* the sequencer is printed */
+    bool over;     /* the command ends with `status` */
     int status;
 };
 
@@ -238,6 +239,9 @@ static void on_granted(struct hold_command *hold, uint64_t token)
 static void on_failed(struct hold_command *hold, int error)
 {
     waiting_end(hold->waiting);
+    /* No lock is held. opening_failed() may wait seconds for the agent's answer, so from here a
+     * signal ends holdfast. */
+    (void)sigprocmask(SIG_SETMASK, &hold->mask, NULL);
     if (error == HF_EBUSY || error == HF_ETIMEDOUT) {
         end_with(hold, opening_failed(&hold->arguments, &hold->held, error, 0));
     } else {
@@ -332,7 +336,7 @@ static int open_signals(struct hold_command *hold)
     /* A write or a read that fails must not end or stop holdfast, which looks at the error. */
     sigaddset(&signals, SIGPIPE);
     sigaddset(&signals, SIGTTIN);
-    (void)sigprocmask(SIG_BLOCK, &signals, NULL);
+    (void)sigprocmask(SIG_BLOCK, &signals, &hold->mask);
     return 0;
 }
 

@@ -237,6 +237,21 @@ START_TEST(test_says_why_not_had)
 }
 END_TEST
 
+/* The command asks for the reason after the wait has failed. A signal ends this question. */
+START_TEST(test_a_signal_ends_the_question_why_not_had)
+{
+    struct run run;
+    struct ran ran;
+
+    start(&run, "block,silent", "hold -q --wait 100ms a");
+    run_await_log(&run, "why a\n");
+    kill(run.pid, SIGTERM);
+    run_finish(&run, &ran);
+    close(other_end);
+    ck_assert_int_eq(ran.status, 1000 + SIGTERM);
+}
+END_TEST
+
 START_TEST(test_says_why_it_waits)
 {
     struct run run;
@@ -360,6 +375,7 @@ int main(void)
     tcase_add_test(tcase, test_a_loss_is_told_at_once);
     tcase_add_test(tcase, test_a_loss_that_the_release_tells);
     tcase_add_test(tcase, test_says_why_not_had);
+    tcase_add_test(tcase, test_a_signal_ends_the_question_why_not_had);
     tcase_add_test(tcase, test_says_why_it_waits);
     tcase_add_test(tcase, test_input_is_progress);
     tcase_add_test(tcase, test_nobody_reads_the_sequencer);
