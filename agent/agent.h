@@ -87,12 +87,14 @@ struct agent {
     uint8_t boot_id[16];            /* [start] */
     uint64_t numbers;               /* [start] set by peer_numbers() */
     /* The durable state. */
-    int state_fd;                 /* [run/folders.c] state_dir */
-    int clients_fd;               /* [run/folders.c] the folder in state_dir with the clients'
+    int state_fd;           /* [run/folders.c] state_dir */
+    int clients_fd;         /* [run/folders.c] the folder in state_dir with the clients'
                                    * records */
-    struct store *store;          /* [start] while a batch is being written, only driver/disk.c may
+    struct store *store;    /* [start] while a batch is being written, only driver/disk.c may
                                    * use the store */
-    struct store_meta meta;       /* [start; disk_committed() writes meta.commit] */
+    struct store_meta meta; /* [start; disk_committed() writes meta.commit] */
+    /* [start; driver/disk.c] an observer's own row of `seen`; commit 0: its store has none yet */
+    struct quorum_seen opened;
     struct lease_file lease_file; /* [start] the host core, run/loop.c and driver/disk.c write its
                                    * page */
     struct lease_record left;     /* [start] the lease record of the previous agent */

@@ -296,8 +296,14 @@ int64_t disk_begun_ns(const struct agent *agent)
 bool disk_keep_opened(struct agent *agent)
 {
     struct action action = {.kind = ACTION_PERSIST_SEEN};
-    return agent->quorum == NULL || !quorum_keep_opened(agent->quorum, &action.as.seen) ||
-           store_put_action(agent->store, &action);
+    bool keeps = agent->quorum != NULL ? quorum_keep_opened(agent->quorum, &action.as.seen)
+                                       : agent->opened.commit == 0;
+    if (keeps && agent->quorum == NULL) {
+        quorum_opened_row(&agent->host_config.agent, agent->meta.store_id, agent->meta.commit,
+                          &agent->opened);
+        action.as.seen = agent->opened;
+    }
+    return !keeps || store_put_action(agent->store, &action);
 }
 
 void disk_committed(struct agent *agent, uint64_t commit)

@@ -46,7 +46,7 @@ int64_t disk_begun_ns(const struct agent *agent);
 /* ---- commits during the start, before there is a driver ---- */
 
 /* Called within a batch, before the first commit of this process. Adds to the batch the commit that
- * the store had when it was opened: this voter reports no newer one until it votes again. */
+ * the store had when it was opened: this agent reports no newer one until its store votes. */
 bool disk_keep_opened(struct agent *agent) __attribute__((warn_unused_result));
 /* Called when a commit during the start is durable: notes its number. */
 void disk_committed(struct agent *agent, uint64_t commit);

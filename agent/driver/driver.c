@@ -270,7 +270,6 @@ struct message *driver_with_header(struct driver *driver, const struct message *
     } else {
         message_copy(copy, renewal_header(driver->config.renewal));
         copy->kind = message->kind;
-        copy->commit = driver->commit;
     }
     memcpy((unsigned char *)copy + body_at, (const unsigned char *)message + body_at,
            message_size(message) - body_at);

@@ -128,8 +128,9 @@ void driver_step_quorum(struct driver *driver, struct quorum_event *event);
 /* Gives the cores all messages that wait for them, and the messages that result. */
 void driver_drain(struct driver *driver);
 
-/* Copies a message of the host core, or a message to pass on, with this agent's header. The copy is
- * valid until the next call. */
+/* Copies a message of the host core, or a message to pass on, with this agent's header. Without
+ * a quorum core the header reports no commit (core/quorum/members_stores.c). The copy is valid
+ * until the next call. */
 struct message *driver_with_header(struct driver *driver, const struct message *message);
 
 /* Carries out the actions of the quorum core or of the renewal, which are in quorum_actions. */

@@ -258,9 +258,9 @@ static void note_conflict(struct driver *driver, const struct message *message)
     operations->log(operations->arg, &log);
 }
 
-/* Makes the record durable, and switches to it. If the record names this agent as a voter, that
- * voter was added with another store than this agent's. In that case this function makes a quorum
- * core, which reports the difference. */
+/* Makes the record durable, and switches to it. If the record names this agent as a voter, this
+ * function makes a quorum core, which finds out whether the store may vote: the record may name
+ * another store, or this store may be an old copy. */
 static void learn_record(struct driver *driver, const struct message_voters *told)
 {
     const struct message_voters *here = &driver->record;

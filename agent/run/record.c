@@ -102,7 +102,7 @@ int record_see_votes(struct agent *agent, bool *voted)
 {
     bool accepted = false;
     struct quorum_change change;
-    bool done = store_has_voted(agent->store, voted) &&
+    bool done = store_has_voted(agent->store, &agent->host_config.agent, voted) &&
                 store_change_of_voters(agent->store, &change, &accepted);
     accepted = accepted && change.number > agent->record.number;
     *voted = *voted || accepted;
@@ -113,7 +113,7 @@ int record_see_votes(struct agent *agent, bool *voted)
     bool removed = agent->host_config.self == HOST_OBSERVER && agent->record_known &&
                    (record->complete || !just) && !accepted;
     if (done && *voted && removed) {
-        done = store_retire(agent->store, &agent->meta);
+        done = store_retire(agent->store, &agent->host_config.agent, &agent->meta);
         *voted = false;
         struct log_line line;
         log_begin(&line, LOG_LEVEL_INFO, "store_retired");

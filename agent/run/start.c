@@ -374,6 +374,10 @@ static int make_cores(struct agent *agent)
     if (code == AGENT_EXIT_OK && agent->quorum != NULL) {
         code = load_voters(agent);
     }
+    if (code == AGENT_EXIT_OK && agent->quorum == NULL &&
+        !store_opened(agent->store, &agent->host_config.agent, &agent->opened)) {
+        return agent_fail(agent, AGENT_EXIT_SOFTWARE, "%s", store_error(agent->store));
+    }
     if (code != AGENT_EXIT_OK || agent->quorum == NULL) {
         return code;
     }
@@ -412,6 +416,7 @@ struct quorum *agent_learn(void *arg)
         agent->quorum = NULL;
         return NULL;
     }
+    HF_CHECK(agent->opened.commit == 0 || quorum_load_seen(agent->quorum, &agent->opened));
     quorum_set_commit(agent->quorum, agent->meta.commit);
     log_simple(LOG_LEVEL_INFO, "learning",
                "a voter asks this host to become a voter: its store copies what the voters have");
@@ -501,8 +506,8 @@ static bool collect_old(void *arg, const char *space, const char *shm_name)
 }
 
 /* Deletes the rows of the previous session, in one commit. This commit would make an old copy of
- * the store look newer, if the agent is killed before it votes. So until this voter votes again,
- * its messages report no newer commit than the store had when it was opened
+ * the store look newer, if the agent is killed before it votes. So until the store votes again, the
+ * agent's messages report no newer commit than the store had when it was opened
  * (disk_keep_opened()). */
 static bool leave_session(struct agent *agent)
 {

@@ -105,13 +105,19 @@ void member_await_listed(const struct agent_process *agent, const char *text)
     }
 }
 
-void member_await_logged(const struct agent_process *agent, const char *text)
+void member_await_logged_more(const struct agent_process *agent, const char *text, unsigned times)
 {
     int64_t end_ns = boottime_now() + GUARD_MS * MS;
-    while (agent_logged(agent, text) == 0) {
-        REQUIRE(boottime_now() < end_ns, "%s does not have %s", agent->log, text);
+    while (agent_logged(agent, text) <= times) {
+        REQUIRE(boottime_now() < end_ns, "%s does not have %s more than %u times", agent->log, text,
+                times);
         sleep_ms(20);
     }
+}
+
+void member_await_logged(const struct agent_process *agent, const char *text)
+{
+    member_await_logged_more(agent, text, 0);
 }
 
 void member_restart_beside(struct agent_process *agent, struct actor *holder, unsigned grace_ms)

@@ -31,6 +31,8 @@ void member_await_voters(const struct agent_process *agent, unsigned voters);
 /* Waits until the agent's list of voters, or its log, contains the text. */
 void member_await_listed(const struct agent_process *agent, const char *text);
 void member_await_logged(const struct agent_process *agent, const char *text);
+/* Waits until the agent's log contains the text more than that many times. */
+void member_await_logged_more(const struct agent_process *agent, const char *text, unsigned times);
 
 /* Restarts the agent beside an actor that holds lock 0 and keeps its hold. If the machine is so
  * slow that the session ends meanwhile, the actor takes the lock anew, and the agent is restarted

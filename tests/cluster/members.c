@@ -7,12 +7,9 @@
 #include <check.h>
 #include <errno.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,6 +17,7 @@
 #include "actor.h"
 #include "cell.h"
 #include "member.h"
+#include "member_load.h"
 #include "require.h"
 #include "runbook.h"
 
@@ -173,96 +171,6 @@ static void await_voters(unsigned host, const char *letters)
     ck_abort_msg("host %u: expected %s, found %s", host, expected, member_said);
 }
 
-/* ---- load ---- */
-
-/* The memory that the loading processes share. */
-static struct shared {
-    _Atomic bool stop;
-    _Atomic int32_t holder; /* the pid of the holder; 0: none */
-    _Atomic uint64_t token;
-    _Atomic uint64_t holds[HOSTS];
-    _Atomic int64_t longest_ns; /* the longest wait for the lock */
-} * shared;
-
-static pid_t loaders[HOSTS];
-
-/* Takes one lock again and again, and checks that nobody else holds it. */
-static void load(unsigned host)
-{
-    const struct hf_options options = {.size = sizeof(options), .socket = agents[host].socket};
-    hf_client *client = NULL;
-    hf_lock *lock = NULL;
-    struct hf_hold hold;
-    REQUIRE(hf_connect(&options, &client) == 0, "%s", hf_error_text(client));
-    REQUIRE(hf_open(client, "load", NULL, &lock) == 0, "%s", hf_error_text(client));
-    while (!atomic_load(&shared->stop)) {
-        int64_t asked_ns = boottime_now();
-        int error = hf_acquire(lock, HF_EXCLUSIVE, GUARD_MS * MS, &hold);
-        int64_t took_ns = boottime_now() - asked_ns;
-        REQUIRE(error == 0, "host %u, after %lld ms: %s", host, (long long)(took_ns / MS),
-                hf_error_text(client));
-        int32_t before = atomic_exchange(&shared->holder, (int32_t)getpid());
-        REQUIRE(before == 0, "%d holds beside host %u", (int)before, host);
-        REQUIRE(hold.token > atomic_load(&shared->token), "a token fell on host %u", host);
-        atomic_store(&shared->token, hold.token);
-        if (took_ns > atomic_load(&shared->longest_ns)) {
-            atomic_store(&shared->longest_ns, took_ns);
-        }
-        atomic_fetch_add(&shared->holds[host], 1);
-        sleep_ms(1);
-        atomic_store(&shared->holder, 0);
-        error = hf_release(lock);
-        REQUIRE(error == 0, "host %u: the hold was lost: %s", host, hf_strerror(error));
-    }
-    hf_disconnect(client);
-}
-
-static void start_load(unsigned hosts)
-{
-    shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    ck_assert_ptr_ne(shared, MAP_FAILED);
-    for (unsigned i = 0; i < HOSTS; i++) {
-        loaders[i] = 0;
-        if (hosts >> i & 1) {
-            loaders[i] = fork();
-            if (loaders[i] == 0) {
-                prctl(PR_SET_PDEATHSIG, SIGKILL);
-                load(i);
-                _exit(0);
-            }
-        }
-    }
-}
-
-/* Waits until each loading host has taken the lock three more times. */
-static void await_load(void)
-{
-    uint64_t before[HOSTS];
-    int64_t end_ns = boottime_now() + GUARD_MS * MS;
-    for (unsigned i = 0; i < HOSTS; i++) {
-        before[i] = atomic_load(&shared->holds[i]);
-    }
-    for (unsigned i = 0; i < HOSTS; i++) {
-        while (loaders[i] != 0 && atomic_load(&shared->holds[i]) < before[i] + 3) {
-            ck_assert_msg(boottime_now() < end_ns, "host %u gets nothing", i);
-            sleep_ms(10);
-        }
-    }
-}
-
-static void end_load(void)
-{
-    atomic_store(&shared->stop, true);
-    for (unsigned i = 0; i < HOSTS; i++) {
-        int status = 0;
-        if (loaders[i] != 0) {
-            ck_assert_int_eq(waitpid(loaders[i], &status, 0), loaders[i]);
-            ck_assert_msg(status == 0, "the load on host %u failed", i);
-        }
-    }
-    munmap(shared, sizeof(*shared));
-}
-
 static uint64_t take(unsigned host, const char *name)
 {
     struct actor actor;
@@ -296,17 +204,17 @@ START_TEST(from_one_host_to_three)
     ck_assert_int_eq(actor_open(&waiter, 0, "job", 10), 0);
     ck_assert_int_eq(actor_acquire(&holder, 0, HF_EXCLUSIVE, GUARD_MS, &hold), 0);
     (void)actor_wait(&waiter, 0, HF_EXCLUSIVE);
-    start_load(all);
-    await_load();
+    member_load_start(agents, all);
+    member_load_await();
     do_line(A, runbook.lines[0].text);
-    await_load();
+    member_load_await();
     /* host-c is no voter yet, so its agent must refuse the change */
     ck_assert_int_eq(change(C, "add host-c", C), 77);
     ck_assert_msg(strstr(member_said, "only voters may change the voters") != NULL, "%s",
                   member_said);
     do_line(A, runbook.lines[1].text);
-    await_load();
-    end_load();
+    member_load_await();
+    member_load_end();
     for (unsigned i = A; i <= C; i++) {
         await_voters(i, "abc");
     }
@@ -323,12 +231,12 @@ START_TEST(from_one_host_to_three)
     await_voters(A, "abc");
     ck_assert_uint_gt(take(A, "another"), token);
     ck_assert_uint_eq(runbook.lines[2].block, 1);
-    start_load(all);
+    member_load_start(agents, all);
     do_line(A, runbook.lines[2].text);
-    await_load();
+    member_load_await();
     do_line(A, runbook.lines[3].text);
-    await_load();
-    end_load();
+    member_load_await();
+    member_load_end();
     agent_kill(&agents[C]);
     await_voters(B, "a");
     ck_assert_int_gt(actor_remaining(&waiter, 0), 0);
@@ -346,14 +254,14 @@ START_TEST(replace_a_dead_host)
     make(1U << A | 1U << B | 1U << C, 1U << A | 1U << B | 1U << C, "");
     make(1U << D, 1U << A, "");
     uint64_t token = take(A, "job");
-    start_load(1U << A | 1U << B | 1U << D);
-    await_load();
+    member_load_start(agents, 1U << A | 1U << B | 1U << D);
+    member_load_await();
     agent_kill(&agents[C]);
-    await_load();
+    member_load_await();
     do_line(A, runbook.lines[0].text);
     do_line(B, runbook.lines[0].text); /* nothing is left to change */
-    await_load();
-    end_load();
+    member_load_await();
+    member_load_end();
     await_voters(A, "abd");
     agent_start(&agents[C]);
     await_voters(C, "abd"); /* an observer now */
@@ -370,16 +278,16 @@ START_TEST(a_removed_voter_comes_back)
     struct actor holder;
     make(1U << A | 1U << B | 1U << C | 1U << D, 1U << B | 1U << C | 1U << D, "");
     CHANGED(B, "add host-a", A); /* for a time the cell has four voters */
-    start_load(1U << A | 1U << B | 1U << C | 1U << D);
+    member_load_start(agents, 1U << A | 1U << B | 1U << C | 1U << D);
     for (unsigned host = A; host <= B; host++) {
         char words[32];
         snprintf(words, sizeof(words), "remove host-%c", 'a' + (int)host);
-        await_load();
+        member_load_await();
         CHANGED(D, words, -1);
-        await_load();
+        member_load_await();
     }
     await_voters(B, "cd");
-    end_load();
+    member_load_end();
     actor_ready(&holder, agents[A].socket);
     ck_assert_int_eq(actor_open(&holder, 0, "job", 10), 0);
     ck_assert_int_eq(actor_acquire(&holder, 0, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
@@ -418,13 +326,13 @@ START_TEST(a_removed_voter_is_added_again_in_place)
     ck_assert_int_eq(actor_acquire(&holder, 0, HF_EXCLUSIVE, GUARD_MS, NULL), 0);
     uint64_t token = take(A, "job");
     for (int round = 0; round < 2; round++) {
-        start_load(all);
-        await_load();
+        member_load_start(agents, all);
+        member_load_await();
         CHANGED(A, "remove host-c", -1);
-        await_load();
+        member_load_await();
         CHANGED(B, "add host-c", C);
-        await_load();
-        end_load();
+        member_load_await();
+        member_load_end();
     }
     ck_assert_int_gt(actor_remaining(&holder, 0), 0);
     ck_assert_uint_eq(agent_logged(&agents[C], "event=store_retired"), 0);
@@ -473,7 +381,8 @@ END_TEST
 
 /* An observer was added as a voter, but its file still calls it an observer. It loses its store.
  * The record that it then learns names the lost store. So it does not vote, but its host is served,
- * and it may start over, with four voters in its file. Second turn: with an empty state_dir. */
+ * and it may start over, with four voters in its file. Second turn: with an empty state_dir. Third
+ * turn: it has an old copy of its store, from before it was added. */
 START_TEST(an_observer_that_the_record_names_with_another_store)
 {
     char text[2048];
@@ -482,14 +391,25 @@ START_TEST(an_observer_that_the_record_names_with_another_store)
     make(all, all, "");
     make(1U << D, 1U << A, "");
     uint64_t token = take(D, "job");
+    if (_i == 2) {
+        agent_stop(&agents[D]);
+        run_there(D, "cp -a $HERE/state $HERE/old-state");
+        agent_start(&agents[D]);
+    }
     CHANGED(A, "add host-d", D);
+    await_voters(A, "abcd");
     agent_stop(&agents[D]);
     run_there(D, "rm -r $HERE/state");
-    if (_i == 0) {
+    if (_i == 2) {
+        run_there(D, "mv $HERE/old-state $HERE/state");
+    }
+    if (_i != 1) {
+        unsigned votes = agent_logged(&agents[D], "event=voter_votes");
         agent_start(&agents[D]);
         ck_assert_uint_gt(take(D, "job"), token);
         member_await_logged(&agents[D], "event=voter_refused");
         member_await_listed(&agents[A], "host-d refused");
+        ck_assert_uint_eq(agent_logged(&agents[D], "event=voter_votes"), votes);
         agent_stop(&agents[D]);
     }
     describe(D, all | 1U << D, ports[D], "", text, sizeof(text));
@@ -832,7 +752,9 @@ START_TEST(a_new_voter_shows_its_certificate)
     ck_assert_msg(agent_logged(&agents[A], text) > 0, "%s lacks %s", agents[A].log, text);
     await_voters(A, "abc");
     agent_stop(&agents[E]);
+    unsigned connected = agent_logged(&agents[A], "event=peer_connected agent=host-d");
     agent_start(&agents[D]);
+    member_await_logged_more(&agents[A], "event=peer_connected agent=host-d", connected);
     CHANGED(A, "add host-d", D);
     await_voters(D, "abcd");
 }
@@ -877,7 +799,7 @@ int main(int argc, char **argv)
         tcase_add_test(tests, a_removed_voter_comes_back);
         tcase_add_test(tests, a_removed_voter_is_added_again_in_place);
         tcase_add_test(tests, a_removed_voter_is_added_again_with_another_store);
-        tcase_add_loop_test(tests, an_observer_that_the_record_names_with_another_store, 0, 2);
+        tcase_add_loop_test(tests, an_observer_that_the_record_names_with_another_store, 0, 3);
         tcase_add_test(tests, two_recovered_cells_meet);
         tcase_add_test(tests, a_voter_moves);
         tcase_add_loop_test(tests, a_voter_moves_that_runs_at_its_new_address, 0, 2);

@@ -403,14 +403,26 @@ static void starting(struct sim_agent *agent)
     sim_point();
 }
 
+/* Keeps the commit that the store had when it was opened, as disk_keep_opened() does. */
+static void keep_opened(struct sim_agent *agent)
+{
+    struct disk *disk = &agent->disk;
+    struct quorum_seen *row = &disk->seen[agent->index];
+    if (agent->quorum != NULL) {
+        (void)!quorum_keep_opened(agent->quorum, row);
+    } else if (row->commit == 0) {
+        quorum_opened_row(&agent->name, disk->store_id, disk->commit, row);
+    }
+}
+
 /* Begins a new epoch with two commits, as agent/run/start.c does. */
 static void begin_epoch(struct sim_agent *agent)
 {
     struct disk *disk = &agent->disk;
     memset(disk->slots, 0, sizeof(disk->slots));
     disk->epoch++;
-    if (agent->quorum != NULL && broken != BREAK_OPENED) {
-        (void)!quorum_keep_opened(agent->quorum, &disk->seen[agent->index]);
+    if (broken != BREAK_OPENED) {
+        keep_opened(agent);
     }
     disk->commit++;
     starting(agent);
@@ -429,9 +441,7 @@ static void leave_rows(struct sim_agent *agent)
 {
     struct disk *disk = &agent->disk;
     memset(disk->slots, 0, sizeof(disk->slots));
-    if (agent->quorum != NULL) {
-        (void)!quorum_keep_opened(agent->quorum, &disk->seen[agent->index]);
-    }
+    keep_opened(agent);
     disk->commit++;
     starting(agent);
     if (agent->quorum != NULL) {

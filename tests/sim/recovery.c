@@ -171,14 +171,15 @@ static bool may_survive(const struct sim_agent *agent)
            agent->undoes_ns == 0;
 }
 
-/* Returns whether a voter has accepted the next record, of which that agent is no voter. Then the
- * record may be chosen already, and a voter may use it before the operator acts. */
-static bool may_be_removed(const struct sim_agent *agent)
+/* Returns whether a voter has accepted the next record, and that agent is no voter of that record,
+ * or its only one. Then the record may be chosen already, and a voter may use it before the
+ * operator acts. */
+static bool may_be_of_no_use(const struct sim_agent *agent)
 {
     for (uint32_t i = 0; i < world.agent_count; i++) {
         const struct quorum_change *row = &world.agents[i].disk.change;
         if (row->accepted != 0 && row->number == voters_newest()->number + 1 &&
-            !voters_has(&row->voters, agent)) {
+            (!voters_has(&row->voters, agent) || row->voters.count == 1)) {
             return true;
         }
     }
@@ -345,7 +346,7 @@ void recovery_inject(void)
     struct left left = {.count = 0};
     struct sim_agent *survivor = &world.agents[sim_draw(world.agent_count)];
     if (plan.due_ns != 0 || plan.generation + 1 >= GENERATIONS || !may_survive(survivor) ||
-        may_be_removed(survivor)) {
+        may_be_of_no_use(survivor)) {
         return;
     }
     sim_tell("a majority is lost for good, host %u is left", survivor->index);

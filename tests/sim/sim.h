@@ -456,7 +456,7 @@ void agent_free(struct sim_agent *agent);
  * its store has voted, or has accepted a record (agent/run/record.c). */
 bool store_has_voted(const struct sim_agent *agent);
 /* Returns whether the store has any row that only a voter's store has. */
-bool store_has_rows(const struct disk *disk);
+bool store_has_rows(const struct sim_agent *agent);
 /* Must be called at the start of an agent whose voter was removed. Empties its store, as
  * agent/run/record.c does. */
 void store_retire(struct sim_agent *agent);

@@ -10,8 +10,9 @@
 
 /* ---- a voter that was removed ---- */
 
-bool store_has_rows(const struct disk *disk)
+bool store_has_rows(const struct sim_agent *agent)
 {
+    const struct disk *disk = &agent->disk;
     bool voted = false;
     for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
         voted = voted || disk->promised[p] != 0 || disk->checkpoints[p].order.ballot != 0;
@@ -21,7 +22,7 @@ bool store_has_rows(const struct disk *disk)
     }
     for (uint32_t i = 0; i < AGENTS; i++) {
         voted = voted || disk->marks[i].epoch != 0 || disk->members[i].voter.length != 0 ||
-                disk->seen[i].voter.length != 0;
+                (i != agent->index && disk->seen[i].voter.length != 0);
     }
     return voted;
 }
@@ -35,7 +36,7 @@ static bool has_accepted_record(const struct sim_agent *agent)
 
 bool store_has_voted(const struct sim_agent *agent)
 {
-    return store_has_rows(&agent->disk) || has_accepted_record(agent);
+    return store_has_rows(agent) || has_accepted_record(agent);
 }
 
 void store_retire(struct sim_agent *agent)
@@ -45,7 +46,7 @@ void store_retire(struct sim_agent *agent)
     bool just = record->act == MESSAGE_MEMBER_REMOVE &&
                 memcmp(&record->changed, &agent->name, sizeof(agent->name)) == 0;
     if (disk->voters.number == 0 || voters_has(record, agent) || (just && !record->complete) ||
-        has_accepted_record(agent) || !store_has_rows(disk)) {
+        has_accepted_record(agent) || !store_has_rows(agent)) {
         return;
     }
     sim_tell("host %u: its store is emptied, because its voter was removed", agent->index);
@@ -54,7 +55,12 @@ void store_retire(struct sim_agent *agent)
     memset(disk->registers, 0, sizeof(disk->registers));
     memset(disk->marks, 0, sizeof(disk->marks));
     memset(disk->members, 0, sizeof(disk->members));
+    struct quorum_seen opened = disk->seen[agent->index];
+    if (opened.commit == 0) {
+        quorum_opened_row(&agent->name, disk->store_id, disk->commit, &opened);
+    }
     memset(disk->seen, 0, sizeof(disk->seen));
+    disk->seen[agent->index] = opened;
     memset(&disk->change, 0, sizeof(disk->change));
     disk->round = 0;
     disk->rejoin = false;

@@ -67,7 +67,7 @@ void voters_recovered(const struct message_voters *record)
  * began. */
 const struct message_voters *voters_of(const struct sim_agent *agent)
 {
-    bool written = agent->written.count != 0 && !store_has_rows(&agent->disk);
+    bool written = agent->written.count != 0 && !store_has_rows(agent);
     return agent->disk.voters.number != 0 ? &agent->disk.voters
            : written                      ? &agent->written
                                           : record_at(1);

@@ -39,6 +39,11 @@ add_executable(test_completion ${quorum_tests}/test_completion.c ${quorum_tests}
 target_link_libraries(test_completion PRIVATE hf_core hf_flags PkgConfig::CHECK)
 add_test(NAME completion COMMAND test_completion)
 set_tests_properties(completion PROPERTIES LABELS "unit;asan")
+add_executable(test_joining ${quorum_tests}/test_joining.c ${quorum_tests}/voters_asks.c
+    ${quorum_tests}/voters_rig.c)
+target_link_libraries(test_joining PRIVATE hf_core hf_flags PkgConfig::CHECK)
+add_test(NAME joining COMMAND test_joining)
+set_tests_properties(joining PROPERTIES LABELS "unit;asan")
 add_executable(test_newcomers ${quorum_tests}/test_newcomers.c ${quorum_tests}/voters_rig.c)
 target_link_libraries(test_newcomers PRIVATE hf_core hf_flags PkgConfig::CHECK)
 add_test(NAME newcomers COMMAND test_newcomers)

@@ -71,6 +71,10 @@ START_TEST(another_store_than_the_one_that_was_added_does_not_vote)
     told.as.told.voters.of[told.as.told.voters.count - 1].store_id[0] += _i == 0;
     rig_give(rig, NEWCOMER, &told);
     ck_assert_uint_eq(rig_number(rig, NEWCOMER), 2);
+    ck_assert_int_ne(rig_status(rig, NEWCOMER), MESSAGE_STATUS_VOTING);
+    told.from = rig_name(1);
+    rig_give(rig, 0, &told);
+    rig_run(rig, 300);
     ck_assert_int_eq(rig_status(rig, NEWCOMER),
                      _i == 0 ? MESSAGE_STATUS_REFUSED : MESSAGE_STATUS_VOTING);
 }

@@ -240,7 +240,8 @@ START_TEST(a_store_that_starts_over_keeps_the_record)
 }
 END_TEST
 
-/* After its removal, a voter's store is like that of an observer: it has no votes. */
+/* After its removal, a voter's store is like that of an observer: it has no votes. It has the
+ * commit that it had when it was opened (1: from an earlier start). */
 START_TEST(a_retired_store_is_an_empty_one)
 {
     const struct message_voters record = record_of(3, 4);
@@ -251,26 +252,39 @@ START_TEST(a_retired_store_is_an_empty_one)
     bool voted = true;
     uint64_t commit = 0;
     struct store *store = open_store();
-    ck_assert(store_has_voted(store, &voted));
+    struct quorum_seen opened;
+    struct action kept = {.kind = ACTION_PERSIST_SEEN};
+    ck_assert(store_opened(store, &identity.agent, &opened));
+    ck_assert_uint_eq(opened.commit, 0);
+    quorum_opened_row(&identity.agent, meta.store_id, meta.commit, &kept.as.seen);
+    if (_i == 1) {
+        ck_assert(store_begin(store) && store_put_action(store, &kept) &&
+                  store_commit(store, &commit));
+    }
+    ck_assert(store_has_voted(store, &identity.agent, &voted));
     ck_assert(!voted);
     put(store, ACTION_PERSIST_VOTERS, &record, NULL);
     put(store, ACTION_PERSIST_CHANGE, NULL, &change);
     message_agent_set(&action.as.mark.agent, "host-b", 6);
     ck_assert(store_begin(store) && store_put_action(store, &action) &&
               store_put_session_epoch(store, 7) && store_commit(store, &commit));
-    ck_assert(store_has_voted(store, &voted));
+    ck_assert(store_has_voted(store, &identity.agent, &voted));
     ck_assert(voted);
     uint64_t id = meta.store_id[0];
-    ck_assert_msg(store_retire(store, &meta), "%s", store_error(store));
+    meta.commit = commit;
+    ck_assert_msg(store_retire(store, &identity.agent, &meta), "%s", store_error(store));
     ck_assert_uint_eq(meta.commit, commit + 1);
     store_close(store);
     store = open_store();
     ck_assert_uint_eq(meta.store_id[0], id);
     ck_assert_uint_eq(meta.commit, commit + 1);
     ck_assert_uint_eq(meta.session_epoch, 7);
-    ck_assert(store_has_voted(store, &voted));
+    ck_assert(store_has_voted(store, &identity.agent, &voted));
     ck_assert(!voted);
     check_record(store, &record);
+    ck_assert(store_opened(store, &identity.agent, &opened));
+    ck_assert_uint_eq(opened.commit, _i == 1 ? kept.as.seen.commit : commit);
+    ck_assert_uint_eq(opened.store_id[0], id);
     ck_assert(store_change_of_voters(store, &found, &is_found));
     ck_assert(!is_found);
     store_close(store);
@@ -286,6 +300,6 @@ int main(void)
     tcase_add_test(tests, an_open_batch_leaves_the_old_record);
     tcase_add_test(tests, a_text_that_nobody_writes_is_refused);
     tcase_add_test(tests, a_store_that_starts_over_keeps_the_record);
-    tcase_add_test(tests, a_retired_store_is_an_empty_one);
+    tcase_add_loop_test(tests, a_retired_store_is_an_empty_one, 0, 2);
     return suite_main("store_voters", tests);
 }

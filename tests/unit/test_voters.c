@@ -601,6 +601,26 @@ START_TEST(the_voter_that_a_change_waits_for_is_named)
 }
 END_TEST
 
+/* The voters cannot decide, because two of three fail as soon as the change has begun. The store
+ * that is ready goes on to compare its registers, but only once a second. */
+START_TEST(a_store_that_is_ready_compares_once_a_second)
+{
+    begin(3, 41);
+    rig_start(rig, 3);
+    rig_run(rig, 500);
+    rig_kill(rig, 1);
+    rig_kill(rig, 2);
+    ck_assert_int_eq(ask_with(0, 1, MESSAGE_MEMBER_ADD, 3, 1).stage, MESSAGE_CHANGE_LEARNS);
+    rig_run(rig, 5000);
+    ck_assert(rig->nodes[3].sent[MESSAGE_LEARNED].as.learned.ready);
+    uint32_t before = rig->nodes[3].kinds[MESSAGE_SYNC];
+    rig_run(rig, 10000);
+    uint32_t sent = rig->nodes[3].kinds[MESSAGE_SYNC] - before;
+    ck_assert_uint_ge(sent, 5 * MESSAGE_PARTITIONS);
+    ck_assert_uint_le(sent, 11 * MESSAGE_PARTITIONS);
+}
+END_TEST
+
 /* Two voters cannot have the same address. A voter may keep its own address in a change. */
 START_TEST(an_address_belongs_to_one_voter)
 {
@@ -869,6 +889,7 @@ int main(void)
     tcase_add_test(tests, who_starts_over_keeps_the_next_record);
     tcase_add_loop_test(tests, even_numbers_start_over, 1, 3);
     tcase_add_test(tests, no_store_starts_over_while_the_voters_change);
+    tcase_add_test(tests, a_store_that_is_ready_compares_once_a_second);
     tcase_add_test(tests, a_learner_deletes_its_row);
     suite_add_tcase(suite, tests);
     return suite_run(suite);

@@ -2,8 +2,9 @@
  * A store that learns, because its agent may become a voter. See change.h.
  *
  * It copies the registers and checkpoints of the voter that proposes, partition by partition, again
- * and again until it joins. It copies no marks: a voter marks a session only by its own clock
- * (m15). Safety does not depend on how much it has copied: its answers do not count yet, and a
+ * and again until it joins: without a pause until it is ready, and then once a second. Without that
+ * pause the two stores would compare their registers as fast as they can for as long as the voters
+ * cannot decide. It copies no marks: a voter marks a session only by its own clock (m15). Safety does not depend on how much it has copied: its answers do not count yet, and a
  * number is complete only when a majority of its voters has everything. The more it has copied, the
  * sooner the larger cell has all its voters up to date.
  */
@@ -14,6 +15,7 @@
 enum {
     REPORT_MS = 200,
     FORGET_MS = 10000, /* this store ceases to learn if no LEARN came for this long */
+    REST_MS = 1000,    /* a store that is ready begins a pass so long after its last one */
     PASSES = 2,        /* after so many passes this store has everything except what changed during
                         * the last pass */
 };
@@ -63,6 +65,9 @@ void change_listing_read(struct quorum *quorum, uint32_t partition)
         learning->passes++;
         learning->copied = 0;
         memset(&learning->read, 0, sizeof(learning->read));
+        if (learning_is_ready(quorum)) {
+            learning->rest_ns = step_now_ns(quorum) + REST_MS * MS_NS;
+        }
     }
     learning->next_ns = step_now_ns(quorum);
     step_schedule(quorum, step_now_ns(quorum));
@@ -98,7 +103,8 @@ int64_t learning_tick(struct quorum *quorum)
     if (!step_has_room(quorum, 4 * MESSAGE_VOTERS_MAX)) {
         return step_now_ns(quorum);
     }
-    for (uint32_t p = 0; p < MESSAGE_PARTITIONS; p++) {
+    bool rests = learning->rest_ns > step_now_ns(quorum);
+    for (uint32_t p = 0; p < MESSAGE_PARTITIONS && !rests; p++) {
         if (!message_partition_has(&learning->read, p) &&
             !sync_read(quorum, voter, MESSAGE_SYNC_REGISTERS, p)) {
             break;

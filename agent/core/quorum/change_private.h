@@ -54,6 +54,7 @@ struct learning {
     struct message_agent proposer;
     int64_t until_ns; /* this store ceases to learn if no LEARN comes before this time */
     int64_t next_ns;  /* when to report again */
+    int64_t rest_ns;  /* no pass begins before this time */
     uint32_t passes;  /* how often all partitions were read */
     uint32_t copied;  /* partitions that were read in this pass */
     struct message_partitions read;

@@ -485,6 +485,7 @@ void members_start(struct quorum *quorum)
            sizeof(members_own(quorum)->store_id));
     if (quorum->config->self == QUORUM_NO_VOTER) {
         members->status = members->voted ? MESSAGE_STATUS_RETIRED : MESSAGE_STATUS_LEARNING;
+        members_keep_opened_commit(quorum);
         members_announce(quorum);
         return;
     }

@@ -135,6 +135,8 @@ void members_count_anew(struct quorum *quorum);
 
 void members_set_commit(struct quorum *quorum, uint64_t commit);
 void members_committing(struct quorum *quorum);
+void members_opened_row(const struct message_agent *agent, const uint64_t store_id[2],
+                        uint64_t commit, struct quorum_seen *row);
 bool members_keep_opened(struct quorum *quorum, struct quorum_seen *row);
 uint64_t members_reported_commit(const struct quorum *quorum);
 

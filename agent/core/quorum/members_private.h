@@ -58,15 +58,17 @@ struct recover {
 
 struct members {
     struct member of[MESSAGE_VOTERS_MAX + 1]; /* the last entry: this agent, if it is no voter */
-    bool voted;                /* the store has voted, perhaps for a voter that was removed since */
-    uint8_t status;            /* enum message_voter_status */
-    bool opened;               /* whether opened_commit is set */
-    uint64_t opened_commit;    /* the store's commit when it was opened */
-    uint64_t vote_commit;      /* from this commit on, messages report the current commit */
-    uint64_t nonce;            /* this voter's HELLO carries it, and an answer must repeat it */
-    uint64_t rules_digest;     /* the digest of the rules and of the voters of record 1 */
-    uint64_t durations_digest; /* the digest of the rules without the voters */
-    uint32_t number;           /* the membership number in the headers that this voter sends */
+    bool voted;             /* the store has voted, perhaps for a voter that was removed since */
+    bool proven;            /* this process has voted, so the store is no old copy */
+    bool joins;             /* LISTED: the store has not voted yet for the voter that was added */
+    uint8_t status;         /* enum message_voter_status */
+    bool opened;            /* whether opened_commit is set */
+    uint64_t opened_commit; /* the store's commit when it was opened */
+    uint64_t vote_commit;   /* from this commit on, messages report the current commit */
+    uint64_t nonce;         /* this voter's HELLO carries it, and an answer must repeat it */
+    uint64_t rules_digest;  /* the digest of the rules and of the voters of record 1 */
+    uint64_t durations_digest;    /* the digest of the rules without the voters */
+    uint32_t number;              /* the membership number in the headers that this voter sends */
     struct message_voters voters; /* the record that this agent uses */
     uint64_t voters_digest;
     int64_t *told_ns; /* by agent: when it was last sent VOTERS or ASK_VOTERS; 0: never */

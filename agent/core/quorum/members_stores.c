@@ -2,14 +2,16 @@
  * The record of stores, this voter's status, and the commit that its messages report. See
  * members.h.
  *
- * Until a store votes, its messages report the commit that it had when it was opened. That commit
- * is persisted as the store's own row of `seen`, for this reason: a process that starts and ends
- * without voting makes commits too, and by such commits an old copy of a store must not catch up
- * with the commits that other voters have seen. So the first commit that a process makes contains
- * that row, whatever that commit is for and whatever the voter's status is (members_keep_opened,
- * members_keep_opened_commit). The row is deleted when the store votes. Higher commits are reported
- * only once the deletion is durable. From then on each commit is reported at once, so any message
- * that shows a vote also shows a commit that contains that vote.
+ * Until a process votes with its store, its messages report the commit that the store had when it
+ * was opened. That commit is persisted as the store's own row of `seen`, for this reason: a
+ * process that starts and ends without voting makes commits too, and by such commits an old copy
+ * of a store must not catch up with the commits that other voters have seen. So the first commit
+ * that a process makes contains that row, whatever that commit is for and whatever the store's
+ * status is (members_keep_opened, members_keep_opened_commit). The stores of observers and
+ * learners have the row too: such a store may be a copy from before its agent became a voter. The
+ * row is deleted when the store votes. Higher commits are reported only once the deletion is
+ * durable. From then on the process reports each commit at once, also when its voter is removed.
+ * So any message that shows a vote also shows a commit that contains that vote.
  */
 #include "members.h"
 
@@ -184,14 +186,9 @@ uint64_t members_opened_commit(const struct quorum *quorum)
 
 uint64_t members_reported_commit(const struct quorum *quorum)
 {
-    /* Votes from before the voter's removal may still wait for the disk, also if the store has
-     * begun to learn again since (members_learn_again()). */
-    enum message_voter_status status = quorum->members->status;
-    bool removed = status == MESSAGE_STATUS_RETIRED ||
-                   (status == MESSAGE_STATUS_LEARNING && quorum->members->voted);
-    bool voted = members_votes(quorum) || removed;
-    bool logged = voted && quorum->members->commit >= quorum->members->vote_commit;
-    return logged ? quorum->members->commit : members_opened_commit(quorum);
+    const struct members *members = quorum->members;
+    bool logged = members->proven && members->commit >= members->vote_commit;
+    return logged ? members->commit : members_opened_commit(quorum);
 }
 
 void members_set_commit(struct quorum *quorum, uint64_t commit)
@@ -208,6 +205,15 @@ void members_set_commit(struct quorum *quorum, uint64_t commit)
 void members_committing(struct quorum *quorum)
 {
     quorum->members->committing = true;
+}
+
+void members_opened_row(const struct message_agent *agent, const uint64_t store_id[2],
+                        uint64_t commit, struct quorum_seen *row)
+{
+    row->voter = *agent;
+    row->store_id[0] = store_id[0];
+    row->store_id[1] = store_id[1];
+    row->commit = commit != 0 ? commit : OPENED_EMPTY;
 }
 
 static void fill_own_line(const struct quorum *quorum, uint64_t commit, struct quorum_seen *row)
@@ -228,12 +234,12 @@ bool members_keep_opened(struct quorum *quorum, struct quorum_seen *row)
 {
     HF_CHECK(!step_started(quorum));
     uint64_t opened = members_opened_commit(quorum);
-    if (quorum->config->voter_count == 1 || quorum->config->self == QUORUM_NO_VOTER ||
-        members_own(quorum)->kept_commit != 0) {
+    bool alone = quorum->config->voter_count == 1 && quorum->config->self == 0;
+    if (alone || members_own(quorum)->kept_commit != 0) {
         return false;
     }
-    members_own(quorum)->kept_commit = opened != 0 ? opened : OPENED_EMPTY;
-    fill_own_line(quorum, members_own(quorum)->kept_commit, row);
+    members_opened_row(&quorum->config->name, quorum->config->store_id, opened, row);
+    members_own(quorum)->kept_commit = row->commit;
     return true;
 }
 
@@ -259,8 +265,14 @@ void members_vote(struct quorum *quorum)
         quorum->members->vote_commit = quorum->members->commit +
                                        (quorum->members->committing ? 2 : 1);
     }
+    if (quorum->members->joins) {
+        /* from this instant on every session counts as just renewed here */
+        sessions_refresh(quorum);
+        quorum->members->joins = false;
+    }
     quorum->members->status = MESSAGE_STATUS_VOTING;
     quorum->members->voted = true;
+    quorum->members->proven = true;
     if (quorum->config->voter_count > 1) {
         step_log(quorum, "voter_votes", NULL, members_own(quorum)->line.generation);
         members_announce(quorum);

@@ -210,9 +210,13 @@ static void set_status(struct quorum *quorum, const struct succession *successio
         return;
     }
     if (members->status == MESSAGE_STATUS_LEARNING && names_this_store(quorum)) {
-        /* from this instant on every session counts as just renewed here */
-        sessions_refresh(quorum);
-        members_vote(quorum);
+        /* This store may be an old copy, from before it joined. So it votes only when a majority
+         * has seen no commit that it lacks (rule 25). */
+        members->joins = true;
+        members->status = MESSAGE_STATUS_LISTED;
+        if (members->proven) {
+            members_vote(quorum);
+        }
     } else if (members->status == MESSAGE_STATUS_LEARNING && quorum->config->rejoin) {
         /* this store starts over, and learns only now that the cell has added it as a voter */
         members->status = MESSAGE_STATUS_REJOINING;
@@ -244,7 +248,8 @@ static bool will_vote(const struct quorum *quorum, const struct succession *succ
     }
     return succession->from[self] != SUCCESSION_NONE
                ? members_votes(quorum) || waits_for_nobody(quorum)
-               : members_status(quorum) == MESSAGE_STATUS_LEARNING && names_this_store(quorum);
+               : members_status(quorum) == MESSAGE_STATUS_LEARNING && quorum->members->proven &&
+                     names_this_store(quorum);
 }
 
 static void tell(struct quorum *quorum, uint32_t agent)

@@ -360,6 +360,12 @@ bool quorum_load_seen(struct quorum *quorum, const struct quorum_seen *seen)
     return members_load_seen(quorum, seen);
 }
 
+void quorum_opened_row(const struct message_agent *agent, const uint64_t store_id[2],
+                       uint64_t commit, struct quorum_seen *row)
+{
+    members_opened_row(agent, store_id, commit, row);
+}
+
 bool quorum_keep_opened(struct quorum *quorum, struct quorum_seen *row)
 {
     return members_keep_opened(quorum, row);

@@ -282,8 +282,7 @@ static bool end_session(struct store *store, const struct store_identity *identi
     struct store_reader reader = {.arg = &own, .seen = see_opened};
     struct action opened = {.kind = ACTION_PERSIST_SEEN};
     uint32_t next = epoch < MESSAGE_EPOCH_LIMIT - 1 ? epoch + 1 : epoch;
-    opened.as.seen = (struct quorum_seen){.voter = identity->agent, .commit = meta->commit};
-    memcpy(opened.as.seen.store_id, meta->store_id, sizeof(meta->store_id));
+    quorum_opened_row(&identity->agent, meta->store_id, meta->commit, &opened.as.seen);
     return store_load(store, &reader) && store_begin(store) &&
            (own.found || store_put_action(store, &opened)) &&
            store_put_session_epoch(store, next) && store_commit(store, &commit);

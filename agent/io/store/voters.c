@@ -223,18 +223,46 @@ bool store_change_of_voters(struct store *store, struct quorum_change *change, b
     return done;
 }
 
-bool store_has_voted(struct store *store, bool *voted)
+/* What `seen` says, as an agent looks for its own row. */
+struct seen_rows {
+    const struct message_agent *agent;
+    struct quorum_seen *own; /* NULL: not wanted */
+    bool others;
+};
+
+static bool look_at_seen(void *arg, const struct quorum_seen *row)
+{
+    struct seen_rows *rows = arg;
+    bool own = memcmp(&row->voter, rows->agent, sizeof(row->voter)) == 0;
+    rows->others = rows->others || !own;
+    if (own && rows->own != NULL) {
+        *rows->own = *row;
+    }
+    return true;
+}
+
+bool store_opened(struct store *store, const struct message_agent *agent, struct quorum_seen *row)
+{
+    struct seen_rows rows = {.agent = agent, .own = row};
+    struct store_reader reader = {.arg = &rows, .seen = look_at_seen};
+    memset(row, 0, sizeof(*row));
+    return store_load(store, &reader);
+}
+
+bool store_has_voted(struct store *store, const struct message_agent *agent, bool *voted)
 {
     sqlite3_int64 count = 0;
+    struct seen_rows rows = {.agent = agent};
+    struct store_reader reader = {.arg = &rows, .seen = look_at_seen};
     bool done = store_query_number(store,
                                    "SELECT (SELECT count(*) FROM promise)"
                                    " + (SELECT count(*) FROM member)"
-                                   " + (SELECT count(*) FROM seen)"
                                    " + (SELECT count(*) FROM mark)"
                                    " + EXISTS(SELECT 1 FROM register)"
                                    " + EXISTS(SELECT 1 FROM checkpoint)",
-                                   &count);
-    *voted = count > 0;
+                                   &count) &&
+                store_load(store, &reader);
+    *voted = count > 0 || rows.others;
     return done;
 }
 
@@ -247,19 +275,24 @@ static bool put_text(struct store *store, const char *key, const char *text, siz
     return store_change(store, PUT_META);
 }
 
-bool store_retire(struct store *store, struct store_meta *meta)
+bool store_retire(struct store *store, const struct message_agent *agent, struct store_meta *meta)
 {
     static const char emptied[] = "DELETE FROM promise; DELETE FROM register; DELETE FROM mark;"
                                   "DELETE FROM checkpoint; DELETE FROM member; DELETE FROM seen;"
                                   "DELETE FROM meta WHERE key = 'change';"
                                   "UPDATE meta SET value = 0 WHERE key IN ('round', 'rejoin');";
     uint64_t commit = 0;
-    if (!store_begin(store)) {
+    struct action opened = {.kind = ACTION_PERSIST_SEEN};
+    struct quorum_seen *row = &opened.as.seen;
+    if (!store_opened(store, agent, row) || !store_begin(store)) {
         return false;
+    }
+    if (row->commit == 0) {
+        quorum_opened_row(agent, meta->store_id, meta->commit, row);
     }
     store->deleted = true;
     store->failed = !store_run(store, emptied, "cannot be emptied");
-    if (!store_commit(store, &commit)) {
+    if (!store_put_action(store, &opened) || !store_commit(store, &commit)) {
         return false;
     }
     meta->round = 0;

@@ -257,6 +257,11 @@ void quorum_set_commit(struct quorum *quorum, uint64_t commit);
  * go into the next commit. The commit is under way until quorum_set_commit() is called. */
 void quorum_committing(struct quorum *quorum);
 
+/* Fills in the row that an agent without a quorum core commits with its new epoch, unless its store
+ * has such a row. `commit` is the commit that the store had when it was opened. The agent gives the
+ * row to its core, if it gets one (quorum_load_seen()). See members_stores.c. */
+void quorum_opened_row(const struct message_agent *agent, const uint64_t store_id[2],
+                       uint64_t commit, struct quorum_seen *row);
 /* Call this before START, if the driver commits something before START (a new epoch). Fills in a
  * row that must be in that commit, which is the first of this process. Returns false if there is no
  * such row. If it returns true, the core counts the row as persisted. See members_stores.c. */

@@ -243,19 +243,28 @@ bool store_voters(struct store *store, struct message_voters *voters, bool *foun
     __attribute__((warn_unused_result));
 bool store_change_of_voters(struct store *store, struct quorum_change *change, bool *found)
     __attribute__((warn_unused_result));
+/* Reads the agent's own row of `seen`: the commit that the store had when it was opened
+ * (core/quorum/members_stores.c). Sets row->commit to 0 if there is none. Returns false on an
+ * error. */
+bool store_opened(struct store *store, const struct message_agent *agent, struct quorum_seen *row)
+    __attribute__((warn_unused_result));
 /* Finds out whether the store has rows of a quorum core: its agent is a voter, was one, or learned
- * to become one. Returns false on an error. */
-bool store_has_voted(struct store *store, bool *voted) __attribute__((warn_unused_result));
+ * to become one. The agent's own row of `seen` is none: each observer has it. Returns false on an
+ * error. */
+bool store_has_voted(struct store *store, const struct message_agent *agent, bool *voted)
+    __attribute__((warn_unused_result));
 /*
- * Empties the store of a voter that was removed: deletes all rows of a quorum core, in one commit.
- * So the agent may become a voter again, like any other. Updates *meta.
+ * Empties the store of a voter that was removed: deletes all rows of a quorum core, in one commit,
+ * but for the agent's own row of `seen`, which it makes if there is none. So the agent may become a
+ * voter again, like any other. Updates *meta.
  *
  * These rows are of no use once the record that removed the voter is complete. From then on no
  * majority counts votes under an earlier number, so no promise has to be kept. The store keeps its
  * commit numbers and its id, because the voters know this host's session by that id. An earlier
  * vote is not taken for a later one, because each vote names the number of its record.
  */
-bool store_retire(struct store *store, struct store_meta *meta) __attribute__((warn_unused_result));
+bool store_retire(struct store *store, const struct message_agent *agent, struct store_meta *meta)
+    __attribute__((warn_unused_result));
 /* Writes the record of voters. Called within a batch. */
 bool store_put_voters(struct store *store, const struct message_voters *voters)
     __attribute__((warn_unused_result));
