@@ -1,12 +1,13 @@
 /*
  * A store that learns, because its agent may become a voter. See change.h.
  *
- * It copies the registers and checkpoints of the voter that proposes, partition by partition, again
- * and again until it joins: without a pause until it is ready, and then once a second. Without that
- * pause the two stores would compare their registers as fast as they can for as long as the voters
- * cannot decide. It copies no marks: a voter marks a session only by its own clock (m15). Safety does not depend on how much it has copied: its answers do not count yet, and a
- * number is complete only when a majority of its voters has everything. The more it has copied, the
- * sooner the larger cell has all its voters up to date.
+ * It copies the registers and checkpoints of the voter that proposes, partition by partition,
+ * again and again until it joins: without a pause until it is ready, and then once a second.
+ * Without that pause the two stores would compare their registers as fast as they can for as long
+ * as the voters cannot decide. It copies no marks: a voter marks a session only by its own clock
+ * (m15). Safety does not depend on how much it has copied: its answers do not count yet, and a
+ * number is complete only when a majority of its voters has everything. The more it has copied,
+ * the sooner the larger cell has all its voters up to date.
  */
 #include <string.h>
 
