@@ -20,7 +20,7 @@
 
 enum {
     SERIES_MAX = 64,
-    SIDES_MAX = 10,
+    SIDES_MAX = 12,
     VERDICTS_MAX = 3,
     NOTE_MAX = 480,
     VERDICT_TEXT_MAX = 80,
