@@ -19,6 +19,7 @@ enum {
     PIECE_SLOTS = 2048,      /* the least number of slots, or of seats of one slot, in one piece */
     PIECES_MAX = 64,         /* the most pieces of a pass over all slots */
     ENTRY_SHIFT = 3,         /* 1 << ENTRY_SHIFT entries of the index count as one slot */
+    INDEX_PASSES = 8,        /* if there are many slots, each pass looks at this part of the index */
 };
 
 struct repair {
@@ -28,11 +29,34 @@ struct repair {
     /* the block of the slot at which the pass continues, plus 1; 0: the slot's first block */
     uint32_t block;
     uint32_t entry; /* the next entry of the index, which follows after all slots */
+    uint32_t pass;  /* counts the passes */
+    uint64_t slots; /* how many slots there are to look at, in all namespaces */
 };
 
 struct repair *repair_lay_out(struct arena *arena)
 {
     return arena_take(arena, 1, sizeof(struct repair));
+}
+
+/* Returns how many slots there are to look at. */
+static uint64_t slots_in_use(const struct host *host)
+{
+    uint64_t slots = 0;
+    for (uint32_t i = 0; i < host->config.namespace_count; i++) {
+        slots += space_is_used(host, i) ? locks_end(host, i) : 0;
+    }
+    return slots;
+}
+
+/*
+ * Returns whether this pass looks at that part of the index. With many slots a look at the index
+ * is most of the work of a pass, because each entry is elsewhere in memory than its slot. A wrong
+ * entry endangers no lock (docs/REGION.md says what it does). So it may stay for a few passes.
+ */
+static bool is_index_due(const struct host *host, uint32_t part)
+{
+    return host->repair->slots <= PIECE_SLOTS ||
+           part % INDEX_PASSES == host->repair->pass % INDEX_PASSES;
 }
 
 /* ---- what lies beside the word ---- */
@@ -47,7 +71,7 @@ static void repair_number(struct host *host, struct lock_ref at, _Atomic uint32_
     }
 }
 
-static void repair_slot(struct host *host, struct lock_ref at)
+static void repair_slot(struct host *host, struct lock_ref at, bool with_index)
 {
     const struct hfi_region *region = space_region(host, at.space);
     struct hfi_slot *shared = &region->slots[at.slot];
@@ -64,7 +88,7 @@ static void repair_slot(struct host *host, struct lock_ref at)
         atomic_store(&shared->handovers_left, GRANT_HANDOVERS);
         word_mended(host, at);
     }
-    if (hfi_index_mend(region, at.slot, lock_hash(host, at))) {
+    if (with_index && hfi_index_mend(region, at.slot, lock_hash(host, at))) {
         word_mended(host, at);
     }
 }
@@ -239,7 +263,7 @@ void repair_lock(struct host *host, struct lock_ref at, struct host_actions *act
 {
     struct queued queued = {0};
     word_repair(host, at, actions);
-    repair_slot(host, at);
+    repair_slot(host, at, true);
     (void)repair_seats(host, at, 0, UINT32_MAX, &queued, actions);
     repair_queue(host, at, &queued);
 }
@@ -278,7 +302,7 @@ static uint32_t pass_slot(struct host *host, struct lock_ref at, struct host_act
     }
     if (first == 0) {
         word_repair(host, at, actions);
-        repair_slot(host, at);
+        repair_slot(host, at, is_index_due(host, at.slot));
     }
     if (seats_first_block(host, at) != 0) {
         host->repair->block = repair_seats(host, at, first, PIECE_SLOTS, &queued, actions);
@@ -300,7 +324,12 @@ static uint32_t pass_index(struct host *host, uint32_t index, uint32_t *entry)
 {
     const struct hfi_region *region = space_region(host, index);
     uint32_t end = *entry + (64U << ENTRY_SHIFT);
+    bool due = is_index_due(host, *entry / (64U << ENTRY_SHIFT));
     end = end < region->index_count ? end : region->index_count;
+    if (!due) {
+        *entry = end;
+        return 1;
+    }
     for (; *entry < end; ++*entry) {
         struct lock_ref at = {index, 0};
         if (hfi_index_entry(region, *entry, &at.slot) &&
@@ -349,16 +378,6 @@ static uint32_t pass_piece(struct host *host, struct host_actions *actions)
     return 1;
 }
 
-/* Returns how many slots there are to look at. */
-static uint64_t slots_in_use(const struct host *host)
-{
-    uint64_t slots = 0;
-    for (uint32_t i = 0; i < host->config.namespace_count; i++) {
-        slots += space_is_used(host, i) ? locks_end(host, i) : 0;
-    }
-    return slots;
-}
-
 int64_t repair_due_ns(const struct host *host)
 {
     return host->started && slots_in_use(host) > 0 ? host->repair->due_ns : INT64_MAX;
@@ -372,12 +391,14 @@ void repair_work(struct host *host, struct host_actions *actions)
     if (host->repair->hand.space == 0 && host->repair->hand.slot == 0 && host->repair->block == 0) {
         host->repair->began_ns = host->now_ns;
     }
-    uint64_t piece = slots_in_use(host) / PIECES_MAX;
+    host->repair->slots = slots_in_use(host);
+    uint64_t piece = host->repair->slots / PIECES_MAX;
     piece = piece > PIECE_SLOTS ? piece : PIECE_SLOTS;
     for (uint64_t cost = 0; cost < piece && hub_has_room(actions);) {
         cost += pass_piece(host, actions);
         if (host->repair->hand.space == host->config.namespace_count) {
             host->repair->hand.space = 0;
+            host->repair->pass++;
             int64_t apart_ns = host->config.session_ttl_ns / PASSES;
             apart_ns = apart_ns < PASS_MAX_MS * MS ? apart_ns : PASS_MAX_MS * MS;
             host->repair->due_ns = host->repair->began_ns + apart_ns;
