@@ -19,7 +19,7 @@ enum {
     PIECE_SLOTS = 2048,      /* the least number of slots, or of seats of one slot, in one piece */
     PIECES_MAX = 64,         /* the most pieces of a pass over all slots */
     ENTRY_SHIFT = 3,         /* 1 << ENTRY_SHIFT entries of the index count as one slot */
-    INDEX_PASSES = 8,        /* if there are many slots, each pass looks at this part of the index */
+    INDEX_PASSES = 8,        /* with many slots, each pass looks at this part of the index */
 };
 
 struct repair {
