@@ -166,7 +166,9 @@ static const struct {
     const char *out;
     const char *err;
 } nested[] = {
-    {"", "lock b -- echo ran", 64, "", "would wait for itself"},
+    {"", "lock b -- echo ran", 64, "",
+     "\"b\" is held by the holdfast that runs this command (HOLDFAST_LOCK), so this would wait for "
+     "itself"},
     {"", "lock --shared b -- echo ran", 64, "", "would wait for itself"},
     {"", "lock --shared 'c d' -- echo ran", 64, "", "is held shared by the holdfast that"},
     {"", "lock --shared 'c d' -- echo ran", 64, "", "wait behind every writer that"},
@@ -219,7 +221,12 @@ static const struct {
     const char *out;
     const char *err;
 } chain[] = {
-    {"", "lock x -- echo ran", 64, "", "\"x\" is held by the holdfast that runs this command"},
+    /* the refusal names the variable in which the lock is */
+    {"", "lock x -- echo ran", 64, "",
+     "\"x\" is held by the holdfast that runs this command (HOLDFAST_OUTER_LOCK), so this would"},
+    {"", "lock b -- echo ran", 64, "", "runs this command (HOLDFAST_LOCK), so this would"},
+    {"", "lock --shared y -- echo ran", 64, "",
+     "\"y\" is held shared by the holdfast that runs this command (HOLDFAST_OUTER_LOCK), and this"},
     {"", "lock e y -- echo ran", 64, "", "\"y\" is held"},
     {"", "lock --nested x " PRINT, 0, "x/3/sx/b c%20d x y/1 2 3 4/sb scd sx hf1|dev|s|4|y|c\n", ""},
     {"", "lock --nested x b " PRINT, 0,
