@@ -4,11 +4,11 @@
 #include "nested.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "child.h"
 #include "cli.h"
 
 /* Sets *held to the index of the outer hold of the lock `name` that counts now, or to the number of
@@ -144,10 +144,6 @@ int nested_check(hf_client *client, struct outer *outer, const struct nested_opt
 
 int nested_exec(char **command, const char *hint)
 {
-    int problem;
-
     (void)execvp(command[0], command);
-    problem = errno;
-    fprintf(stderr, "holdfast lock: %s: %s%s\n", command[0], strerror(problem), hint);
-    return problem == ENOENT ? CLI_NOT_FOUND : CLI_NOT_EXECUTABLE;
+    return child_not_executed(command[0], errno, hint);
 }
