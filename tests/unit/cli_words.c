@@ -90,24 +90,55 @@ START_TEST(test_refused)
 }
 END_TEST
 
+static const struct {
+    const char *line;
+    const char *why;
+} no_sockets[] = {
+    {"lock -s gc job -- true", "\"gc\" does not exist"},
+    {"lock -sn job -- true", "\"n\" does not exist"},
+    {"lock -s /etc/passwd job -- true", "\"/etc/passwd\" is no socket"},
+    {"lock -s /etc job true", "\"/etc\" is no socket"},
+};
+
+/* No agent can come to such a socket, so holdfast does not wait for one: the hint is all. */
+START_TEST(test_shared_hint)
+{
+    char line[256];
+    struct ran ran;
+
+    run_command("", no_sockets[_i].line, &ran);
+    ck_assert_int_eq(ran.status, 69);
+    snprintf(line, sizeof(line),
+             "holdfast lock: -s is the agent's socket, and %s: did you mean --shared?\n",
+             no_sockets[_i].why);
+    ck_assert_str_eq(ran.err, line);
+    ck_assert_str_eq(ran.log, "");
+    snprintf(line, sizeof(line), "--json %s", no_sockets[_i].line);
+    run_command("", line, &ran);
+    ck_assert_int_eq(ran.status, 69);
+    ck_assert_ptr_eq(strstr(ran.err, "{\"event\":\"not_had\",\"name\":\"job\","), ran.err);
+    ck_assert_ptr_nonnull(strstr(ran.err, "\"kind\":\"no_agent\""));
+    ck_assert_ptr_nonnull(strstr(ran.err, "did you mean --shared?\""));
+    ck_assert_uint_eq(run_count_lines(ran.err), 1);
+    ck_assert_str_eq(ran.log, "");
+}
+END_TEST
+
 START_TEST(test_shared_hint_without_agent)
 {
     struct ran ran;
 
-    run_command("connect=-9", "lock -s gc job -- true", &ran);
+    /* An agent that starts now may make this socket. The hint comes once, and before the wait. */
+    run_command("connect=-9", "lock -s nowhere/gc job -- true", &ran);
     ck_assert_int_eq(ran.status, 69);
-    ck_assert_ptr_nonnull(strstr(ran.err, "did you mean --shared?"));
-    /* the hint comes once, and before the wait for an agent */
     ck_assert_ptr_eq(strstr(ran.err, "holdfast lock: "), ran.err);
-    ck_assert_ptr_nonnull(strstr(ran.err, "did you mean --shared?\n"));
+    ck_assert_ptr_nonnull(
+        strstr(ran.err, "\"nowhere/gc\" does not exist: did you mean --shared?\n"));
     ck_assert(strstr(ran.err, "did you mean") < strstr(ran.err, "fake error"));
     ck_assert_uint_eq(run_count_lines(ran.err), 2);
-    run_command("connect=-9", "lock -sn job -- true", &ran);
-    ck_assert_ptr_nonnull(strstr(ran.err, "\"n\" does not exist: did you mean --shared?"));
     run_command("connect=-9", "lock -s /nonexistent job -- true", &ran);
     ck_assert_ptr_null(strstr(ran.err, "did you mean"));
-    run_command("connect=-9", "lock -s /etc/passwd job -- true", &ran);
-    ck_assert_ptr_nonnull(strstr(ran.err, "\"/etc/passwd\" is no socket: did you mean --shared?"));
+    ck_assert_ptr_nonnull(strstr(ran.err, "fake error"));
 }
 END_TEST
 
@@ -276,6 +307,7 @@ int main(void)
     tcase_set_timeout(words, 60);
     tcase_add_loop_test(words, test_understood, 0, sizeof(understood) / sizeof(understood[0]));
     tcase_add_loop_test(words, test_refused, 0, sizeof(refused) / sizeof(refused[0]));
+    tcase_add_loop_test(words, test_shared_hint, 0, sizeof(no_sockets) / sizeof(no_sockets[0]));
     tcase_add_test(words, test_shared_hint_without_agent);
     tcase_add_test(words, test_json_without_agent);
     tcase_add_loop_test(words, test_misread, 0, sizeof(misread) / sizeof(misread[0]));
