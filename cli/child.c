@@ -153,8 +153,8 @@ int child_go(const struct child_options *options, struct child *child)
 
 int child_not_executed(const char *command, int problem, const char *hint)
 {
-    return cli_fail_with(problem == ENOENT ? CLI_NOT_FOUND : CLI_NOT_EXECUTABLE, "lock", "%s: %s%s",
-                         command, strerror(problem), hint);
+    return cli_fail_with(problem == ENOENT ? CLI_NOT_FOUND : CLI_NOT_EXECUTABLE, "lock",
+                         "cannot run %s: %s%s", command, strerror(problem), hint);
 }
 
 void child_cancel(struct child *child)

@@ -172,7 +172,8 @@ static const struct {
      "log\n"},
     {"lock k git -- /etc/passwd", 126,
      "Permission denied; the words before -- were taken as names of locks: k and git\n"},
-    {"lock k -- /nonexistent/file", 127, "No such file or directory\n"},
+    {"lock k -- /nonexistent/file", 127,
+     "holdfast lock: cannot run /nonexistent/file: No such file or directory\n"},
     {"lock k /nonexistent/file", 127, "No such file or directory\n"},
     {"lock k git -- sh -c 'exit 127'", 127, ""}, /* 127 is CMD's own status */
 };
