@@ -205,8 +205,8 @@ START_TEST(test_behind)
 }
 END_TEST
 
-/* A hold was broken, and no lock-delay followed. `show` and JSON say so. The listing, which has room
- * for one hold, does not: nothing is closed after that hold. */
+/* A hold was broken, and no lock-delay followed. `show` and JSON say so. The listing, which has
+ * room for one hold, does not: nothing is closed after that hold. */
 START_TEST(test_broken)
 {
     struct ran ran;

@@ -75,9 +75,10 @@ static void fill_holder(const struct host *host, const struct hfi_party_frame *p
 }
 
 /*
- * Fills in after whose hold the lock is closed, or whose hold was broken without a lock-delay. If a coordinator counts the lock-delay, this host
- * reports it only while a process waits here. The lock's word does not change when that lock-delay
- * is over. If the word does not change, the agent looks at the lock again only if it has waiters.
+ * Fills in after whose hold the lock is closed, or whose hold was broken without a lock-delay. If a
+ * coordinator counts the lock-delay, this host reports it only while a process waits here. The
+ * lock's word does not change when that lock-delay is over. If the word does not change, the agent
+ * looks at the lock again only if it has waiters.
  */
 static void fill_closed(const struct host *host, struct gossip_lock *out)
 {
