@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -75,8 +74,7 @@ fail:
 
 static int child_failed(const char *what, int problem)
 {
-    fprintf(stderr, "holdfast lock: %s: %s\n", what, strerror(problem));
-    return CLI_FAILED;
+    return cli_fail_with(CLI_FAILED, "lock", "%s: %s", what, strerror(problem));
 }
 
 /* Reads the child's report. Returns 0 after the end of file, or the errno of execvp(). */
@@ -150,9 +148,13 @@ int child_go(const struct child_options *options, struct child *child)
         return 0;
     }
     child_reap(child);
-    fprintf(stderr, "holdfast lock: %s: %s%s\n", options->argv[0], strerror(problem),
-            options->hint);
-    return problem == ENOENT ? CLI_NOT_FOUND : CLI_NOT_EXECUTABLE;
+    return child_not_executed(options->argv[0], problem, options->hint);
+}
+
+int child_not_executed(const char *command, int problem, const char *hint)
+{
+    return cli_fail_with(problem == ENOENT ? CLI_NOT_FOUND : CLI_NOT_EXECUTABLE, "lock",
+                         "cannot run %s: %s%s", command, strerror(problem), hint);
 }
 
 void child_cancel(struct child *child)

@@ -34,17 +34,21 @@ struct child {
 /*
  * Forks a child that leads a process group of its own and waits for child_go(). Must be called on
  * the main thread, because the child gets the parent-death signal when the thread that forked it
- * ends. Returns 0, or 70 with a line on stderr.
+ * ends. Returns 0, or 70 after cli_fail_with().
  */
 int child_fork(const struct child_options *options, struct child *child)
     __attribute__((warn_unused_result));
 
 /*
- * Lets the child execute CMD. Returns 0 when CMD runs. Otherwise the child has been reaped, a line
- * on stderr says why CMD does not run, and the result is the exit status: 126, 127 or 70.
+ * Lets the child execute CMD. Returns 0 when CMD runs. Otherwise the child has been reaped, and the
+ * result is that of child_not_executed().
  */
 int child_go(const struct child_options *options, struct child *child)
     __attribute__((warn_unused_result));
+
+/* Writes that CMD could not be executed, as a failure of `lock`. problem: the errno of execvp().
+ * hint: as in struct child_options. Returns the exit status: 126 or 127. */
+int child_not_executed(const char *command, int problem, const char *hint);
 
 /* Ends and reaps a child for which child_go() was not called. */
 void child_cancel(struct child *child);

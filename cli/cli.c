@@ -40,9 +40,17 @@ int cli_exit_code(int error)
 /* The stream to which failures are written as JSON; NULL: they are written to stderr, as text. */
 static FILE *json_out;
 
+/* Notices are written as JSON to json_out, too, and not to stderr. */
+static bool notices_in_answer;
+
 void cli_fail_as_json(FILE *out)
 {
     json_out = out;
+}
+
+void cli_notices_in_answer(void)
+{
+    notices_in_answer = true;
 }
 
 FILE *cli_json_stream(void)
@@ -52,14 +60,14 @@ FILE *cli_json_stream(void)
 
 /* Writes an object in one piece, because the command of `lock` may write to the same stream.
  * status: the exit status of a failure; 0: a notice. */
-static void write_object(const char *where, int status, const char *sentence)
+static void write_object(FILE *out, const char *where, int status, const char *sentence)
 {
     char *text = NULL;
     size_t size = 0;
     FILE *memory = open_memstream(&text, &size);
     struct json json;
 
-    json_init(&json, memory != NULL ? memory : json_out);
+    json_init(&json, memory != NULL ? memory : out);
     json_open_object(&json, NULL);
     json_text(&json, "event", status == 0 ? "notice" : "failed");
     json_text(&json, "command", where);
@@ -72,10 +80,10 @@ static void write_object(const char *where, int status, const char *sentence)
     fputc('\n', json.out);
     if (memory != NULL) {
         (void)fclose(memory);
-        (void)!fwrite(text, 1, size, json_out);
+        (void)!fwrite(text, 1, size, out);
         free(text);
     }
-    (void)fflush(json_out);
+    (void)fflush(out);
 }
 
 /* Writes "; do this, or ask doctor why": what to do about an error that prevented a connection.
@@ -98,7 +106,7 @@ static void write_advice(char *out, size_t size, const struct cli *cli, int erro
 static int say(const char *where, int status, const char *sentence)
 {
     if (json_out != NULL) {
-        write_object(where, status, sentence);
+        write_object(json_out, where, status, sentence);
         return status;
     }
     fprintf(stderr, "holdfast%s%s: ", where == NULL ? "" : " ", where == NULL ? "" : where);
@@ -111,7 +119,7 @@ static int say(const char *where, int status, const char *sentence)
 void cli_notice(const char *where, const char *sentence)
 {
     if (json_out != NULL) {
-        write_object(where, 0, sentence);
+        write_object(notices_in_answer ? json_out : stderr, where, 0, sentence);
         return;
     }
     fprintf(stderr, "holdfast %s: ", where);

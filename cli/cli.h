@@ -60,6 +60,10 @@ int cli_exit_code(int error);
  */
 void cli_fail_as_json(FILE *out);
 
+/* From now on cli_notice() writes to the stream that was given to cli_fail_as_json(). For a command
+ * with --json whose answer is one object in each line. */
+void cli_notices_in_answer(void);
+
 /* Returns the stream that was last given to cli_fail_as_json(). */
 FILE *cli_json_stream(void);
 
@@ -83,7 +87,9 @@ int cli_fail_with(int status, const char *where, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* Writes a sentence that reports no failure of the command itself. As JSON: {"event": "notice",
- * "command": WHERE, "text": SENTENCE}. */
+ * "command": WHERE, "text": SENTENCE}. The object goes to stderr unless cli_notices_in_answer() was
+ * called: the answer of a command such as `ls` is one value, and has to stay the only one on
+ * stdout. */
 void cli_notice(const char *where, const char *sentence);
 
 /* Writes that the command line is wrong, and returns CLI_USAGE. */

@@ -423,6 +423,7 @@ int command_hold(struct cli *cli, int argc, char **argv)
         return help_show("hold");
     }
     cli_fail_as_json(cli->json ? stdout : NULL);
+    cli_notices_in_answer();
     status = status != 0 ? status : input_check(&hold);
     if (status != 0) {
         return status;

@@ -166,10 +166,10 @@ int command_lock(struct cli *cli, int argc, char **argv)
     held.count = arguments.name_count;
     cli->no_agent = say_no_agent;
     cli->no_agent_arg = &held;
-    if (!cli->json) {
-        lock_arguments_hint(cli); /* called before the wait for an agent */
-    }
-    status = cli_connect(cli, "lock", opening_agent_wait_ns(&arguments), &held.client);
+    status = lock_arguments_hint(cli);
+    status = status != 0
+                 ? status
+                 : cli_connect(cli, "lock", opening_agent_wait_ns(&arguments), &held.client);
     if (status != 0) {
         return status;
     }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "options.h"
 
@@ -145,22 +146,44 @@ static const char *why_no_socket(const struct cli *cli)
     return cli->socket[0] != '/' ? "does not exist" : NULL;
 }
 
-void lock_arguments_hint(const struct cli *cli)
+static void hint_write(char *out, size_t size, const struct cli *cli, const char *why)
+{
+    snprintf(out, size, "-s is the agent's socket, and \"%s\" %s: did you mean --shared?",
+             cli->socket, why);
+}
+
+/* Returns whether an agent that starts now may make this socket. A path with a slash names a folder
+ * for it. A word does not, and a file that is no socket stays where it is. */
+static bool may_appear(const struct cli *cli)
+{
+    return strchr(cli->socket, '/') != NULL && access(cli->socket, F_OK) != 0;
+}
+
+int lock_arguments_hint(const struct cli *cli)
 {
     const char *why = why_no_socket(cli);
+    char hint[LOCK_HINT_SIZE];
 
-    if (why != NULL) {
-        (void)!cli_usage_error("lock",
-                               "-s is the agent's socket, and \"%s\" %s: did you mean --shared?",
-                               cli->socket, why);
+    if (why == NULL || (cli->json && may_appear(cli))) {
+        return 0;
     }
+    hint_write(hint, sizeof(hint), cli, why);
+    if (cli->json) {
+        cli->no_agent(CLI_NO_AGENT, hint, cli->no_agent_arg);
+        return CLI_NO_AGENT;
+    }
+    (void)cli_fail_with(CLI_NO_AGENT, "lock", "%s", hint);
+    return may_appear(cli) ? 0 : CLI_NO_AGENT;
 }
 
 static int words_missing(const struct cli *cli, const struct lock_arguments *arguments)
 {
-    if (why_no_socket(cli) != NULL) {
-        lock_arguments_hint(cli);
-        return CLI_USAGE;
+    const char *no_socket = why_no_socket(cli);
+    char hint[LOCK_HINT_SIZE];
+
+    if (no_socket != NULL) {
+        hint_write(hint, sizeof(hint), cli, no_socket);
+        return cli_usage_error("lock", "%s", hint);
     }
     if (arguments->name_count == 0) {
         return cli_usage_error("lock",

@@ -62,8 +62,11 @@ int lock_arguments_check(const struct cli *cli, struct lock_arguments *arguments
 int hold_arguments_read(struct cli *cli, int argc, char **argv, struct lock_arguments *out)
     __attribute__((warn_unused_result));
 
-/* Adds a line on stderr if the user seems to have meant flock(1)'s -s, which takes a shared
- * lock. */
-void lock_arguments_hint(const struct cli *cli);
+/* Looks at the value of -s before cli_connect(), which may wait for an agent. If the user seems to
+ * have meant flock(1)'s -s, which takes a shared lock, this function writes a hint. Returns 0 if an
+ * agent may still make this socket. Returns CLI_NO_AGENT if the value is certainly no socket, so
+ * that a wait would be in vain; then the hint is the only line, and with --json it is the sentence
+ * of cli->no_agent. */
+int lock_arguments_hint(const struct cli *cli) __attribute__((warn_unused_result));
 
 #endif

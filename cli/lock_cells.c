@@ -37,7 +37,7 @@ void lock_write_holder(FILE *out, const struct hf_lock_info *info)
         fprintf(out, "%zu holders", info->holder_count);
     } else if (info->holder_count == 1) {
         write_who(out, info->holders[0]->uid, info->holders[0]->command);
-    } else if (info->behind != NULL && info->behind->uid >= 0) {
+    } else if (info->closed_ns > 0 && info->behind != NULL && info->behind->uid >= 0) {
         fputc('(', out);
         write_who(out, info->behind->uid, info->behind->command);
         fputc(')', out);
@@ -53,7 +53,8 @@ static bool is_same_host(const struct hf_party *one, const struct hf_party *othe
 
 void lock_write_host(FILE *out, const struct hf_lock_info *info)
 {
-    if (info->holder_count == 0 && info->behind != NULL && info->behind->agent != NULL) {
+    if (info->holder_count == 0 && info->closed_ns > 0 && info->behind != NULL &&
+        info->behind->agent != NULL) {
         fputc('(', out);
         (void)text_write_clean(out, info->behind->agent, 0);
         fputc(')', out);

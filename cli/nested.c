@@ -4,11 +4,11 @@
 #include "nested.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "child.h"
 #include "cli.h"
 
 /* Sets *held to the index of the outer hold of the lock `name` that counts now, or to the number of
@@ -70,11 +70,13 @@ static bool all_shared(const struct outer *outer, const struct nested_options *o
 }
 
 /* Returns 0 if this command may run under the outer holds, else CLI_USAGE after a line on stderr.
- * held_name: a lock that an outer command holds. free_name: a lock that no outer command holds, or
- * NULL. */
+ * held_at: the index of a lock that an outer command holds. free_name: a lock that no outer command
+ * holds, or NULL. */
 static int may_nest(const struct outer *outer, const struct nested_options *options,
-                    const size_t *held, const char *held_name, const char *free_name)
+                    const size_t *held, size_t held_at, const char *free_name)
 {
+    const char *held_name = options->names[held_at];
+    const char *variable = outer_variable(&outer->holds[held[held_at]]);
     const char *advice = strcmp(options->where, "lock") == 0
                              ? "another lock, or --nested to run under that hold"
                              : "another lock";
@@ -82,15 +84,15 @@ static int may_nest(const struct outer *outer, const struct nested_options *opti
     if (!options->nested && options->shared && all_shared(outer, options, held)) {
         return cli_usage_error(options->where,
                                "\"%s\" is held shared by the holdfast that runs this command "
-                               "(HOLDFAST_LOCK), and this would wait behind every writer that "
-                               "waits for that hold to end: expected %s",
-                               held_name, advice);
+                               "(%s), and this would wait behind every writer that waits for "
+                               "that hold to end: expected %s",
+                               held_name, variable, advice);
     }
     if (!options->nested) {
         return cli_usage_error(options->where,
-                               "\"%s\" is held by the holdfast that runs this command "
-                               "(HOLDFAST_LOCK), so this would wait for itself: expected %s",
-                               held_name, advice);
+                               "\"%s\" is held by the holdfast that runs this command (%s), so "
+                               "this would wait for itself: expected %s",
+                               held_name, variable, advice);
     }
     if (free_name != NULL) {
         return cli_usage_error("lock",
@@ -114,8 +116,8 @@ int nested_check(hf_client *client, struct outer *outer, const struct nested_opt
                  bool *under)
 {
     size_t *held = calloc(options->count, sizeof(*held));
-    const char *held_name = NULL;
     const char *free_name = NULL;
+    size_t held_at = options->count; /* the index of a lock that an outer command holds */
     int status;
 
     *under = false;
@@ -126,11 +128,11 @@ int nested_check(hf_client *client, struct outer *outer, const struct nested_opt
     for (size_t index = 0; index < options->count && status == 0; index++) {
         bool has = held[index] < outer->count;
 
-        held_name = has ? options->names[index] : held_name;
+        held_at = has ? index : held_at;
         free_name = has ? free_name : options->names[index];
     }
-    if (status == 0 && held_name != NULL) {
-        status = may_nest(outer, options, held, held_name, free_name);
+    if (status == 0 && held_at < options->count) {
+        status = may_nest(outer, options, held, held_at, free_name);
         *under = status == 0;
     }
     if (*under && outer_adopt(outer, held, options->count) != 0) {
@@ -142,10 +144,6 @@ int nested_check(hf_client *client, struct outer *outer, const struct nested_opt
 
 int nested_exec(char **command, const char *hint)
 {
-    int problem;
-
     (void)execvp(command[0], command);
-    problem = errno;
-    fprintf(stderr, "holdfast lock: %s: %s%s\n", command[0], strerror(problem), hint);
-    return problem == ENOENT ? CLI_NOT_FOUND : CLI_NOT_EXECUTABLE;
+    return child_not_executed(command[0], errno, hint);
 }

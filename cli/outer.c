@@ -92,6 +92,11 @@ const char *outer_sequencer(const struct outer_hold *hold)
     return hold->words[2];
 }
 
+const char *outer_variable(const struct outer_hold *hold)
+{
+    return (hold->nearest ? nearest_variables : further_variables)[0];
+}
+
 void outer_prune(struct outer *outer, hf_client *client)
 {
     size_t kept = 0;

@@ -40,6 +40,9 @@ bool outer_is(const struct outer_hold *hold, const char *name);
 /* Returns the hold's sequencer. */
 const char *outer_sequencer(const struct outer_hold *hold);
 
+/* Returns the environment variable in which the hold's lock is named. */
+const char *outer_variable(const struct outer_hold *hold);
+
 /* Removes the holds that are over, as far as the agent knows, so that the lists do not grow for
  * ever where a process that CMD left behind runs `holdfast lock` again. */
 void outer_prune(struct outer *outer, hf_client *client);

@@ -272,11 +272,12 @@ static void write_ending(FILE *out, const struct hf_behind *behind)
     }
 }
 
-static void write_behind(FILE *out, const struct hf_behind *behind)
+/* label: the word at the begin of the line, padded to the column of the other values. */
+static void write_behind(FILE *out, const char *label, const struct hf_behind *behind)
 {
     char duration[TEXT_DURATION_SIZE];
 
-    fputs("behind       ", out);
+    fputs(label, out);
     write_process(out, behind->pid, behind->uid, behind->agent);
     if (behind->command != NULL) {
         fputs("\n  command    ", out);
@@ -302,7 +303,7 @@ void text_write_lock(FILE *out, const struct hf_lock_info *info)
                 text_duration(duration, info->closed_ns));
     }
     if (info->closed_ns > 0 && info->behind != NULL) {
-        write_behind(out, info->behind);
+        write_behind(out, "behind       ", info->behind);
     }
     for (size_t index = 0; index < info->holder_count; index++) {
         write_holder(out, info->holders[index]);
@@ -314,6 +315,9 @@ void text_write_lock(FILE *out, const struct hf_lock_info *info)
         text_write_process(out, waiter);
         fprintf(out, ", %s, waits %s\n", text_mode(waiter->mode),
                 text_duration(duration, waiter->elapsed_ns));
+    }
+    if (info->closed_ns <= 0 && info->behind != NULL) {
+        write_behind(out, "earlier hold ", info->behind);
     }
     if (info->coordinator != NULL) {
         fputs("coordinator  ", out);
@@ -363,6 +367,11 @@ void text_write_lock_line(FILE *out, const struct hf_lock_info *info)
                 fputc(')', out);
             }
         }
+    } else if (info->behind != NULL && info->behind->ending == HF_ENDING_BROKEN) {
+        fputs("; the hold of ", out);
+        write_process(out, info->behind->pid, info->behind->uid, info->behind->agent);
+        fputs(", was ", out);
+        write_ending(out, info->behind);
     }
     fputc('\n', out);
 }

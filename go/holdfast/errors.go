@@ -43,9 +43,9 @@ func (code Code) Error() string {
 
 var (
 	// ErrClosed is the result of calls on a Client that was closed, and on its holds.
-	ErrClosed = errors.New("the client is closed")
+	ErrClosed = errors.New("holdfast: the client is closed")
 	// ErrUnlocked is the cause with which a hold's context ends when the hold is unlocked.
-	ErrUnlocked = errors.New("the hold was unlocked")
+	ErrUnlocked = errors.New("holdfast: the hold was unlocked")
 )
 
 // An Error is a failure of a call, or the cause of the end of a hold's context.

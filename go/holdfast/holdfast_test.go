@@ -419,6 +419,9 @@ func TestClose(t *testing.T) {
 			t.Error(err)
 		}
 	}
+	if !strings.HasPrefix(ErrClosed.Error(), "holdfast: ") {
+		t.Error(ErrClosed)
+	}
 	if hold.Remaining() != 0 || client.Close() != nil {
 		t.Error("a closed client has a hold, or fails to close again")
 	}

@@ -52,8 +52,9 @@ enum hf_ending {
     HF_ENDING_DAMAGE = 6,  /* an agent found invalid bytes in the memory that processes share */
 };
 
-/* The ended hold for which a lock-delay keeps the lock closed, as far as it is known. A number that
- * is not known is -1, and a text that is not known is NULL. */
+/* The ended hold for which a lock-delay keeps the lock closed. If closed_ns is 0: the hold that an
+ * administrator broke without a lock-delay in the last 10 s (HF_ENDING_BROKEN). As far as it is
+ * known: a number that is not known is -1, and a text that is not known is NULL. */
 struct hf_behind {
     const char *agent; /* the name of the agent on the hold's host */
     int64_t pid;       /* the process, in the agent's PID namespace */
@@ -76,7 +77,7 @@ struct hf_lock_info {
     size_t holder_count;
     const struct hf_party *const *waiters; /* waiter_count pointers, the next to be served first */
     size_t waiter_count;
-    const struct hf_behind *behind; /* NULL: the lock is not closed, or nothing is known */
+    const struct hf_behind *behind; /* NULL: there is no such hold, or nothing is known */
 };
 
 /* Receives one lock. If it returns another value than 0, the call ends and returns that value. */

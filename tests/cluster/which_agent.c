@@ -116,6 +116,19 @@ START_TEST(the_systems_agent_comes_first)
                                        "cell: the agent of /run/holdfast/agent.sock does not "
                                        "run\n"));
     ck_assert_ptr_nonnull(strstr(said, "cell dev"));
+    /* with --json the line is an object, which does not stand before the answer on stdout */
+    said = run("$BIN/holdfast status --json 2>/dev/null");
+    REQUIRE(strstr(said, "{\"agent\":\"dev\",") == said, "%s", said);
+    said = run("$BIN/holdfast status --json 2>&1 >/dev/null");
+    REQUIRE(
+        strstr(said, "{\"event\":\"notice\",\"command\":\"status\",\"text\":\"asking /run/user/") ==
+            said,
+        "%s", said);
+    said = run("$BIN/holdfast lock --json x -- true 2>&1");
+    REQUIRE(
+        strstr(said, "{\"event\":\"notice\",\"command\":\"lock\",\"text\":\"asking /run/user/") ==
+            said,
+        "%s", said);
     hf_lock *other;
     ck_assert_int_eq(hf_open(client, "y", NULL, &other), HF_ENOAGENT);
     agent_start(&agent);

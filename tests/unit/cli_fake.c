@@ -48,6 +48,7 @@
  *   empty           there is nothing to list
  *   behind=N        the closed locks are closed behind a hold that ended as enum hf_ending N says;
  *                   100: nothing but the host is known
+ *   broken          the open locks have a hold that was broken without a lock-delay
  *   more            two more locks: one is free, one is awaited and has long names
  *   log=PATH        every call is appended to that file, one in each line
  *
@@ -515,13 +516,16 @@ static const struct hf_lock_info infos[] = {
      NULL},
 };
 
-/* Calls fn with the lock. If `behind` is set, the lock has the hold behind which it is closed. */
+/* Calls fn with the lock. If `behind` is set, the lock has the hold behind which it is closed. If
+ * `broken` is set and the lock is open, it has a hold that was broken. */
 static int tell(struct hf_lock_info info, hf_list_fn *fn, void *arg)
 {
     const struct hf_behind behind = {
         "host-c",   999, 0,         "job \x1b x", (enum hf_ending)fake_number("behind"),
         1700000000, "b", 4294967294};
     const struct hf_behind vague = {"host-c", -1, -1, NULL, HF_ENDING_UNKNOWN, -1, NULL, -1};
+    const struct hf_behind broken = {"host-c",         999,        0,   "job",
+                                     HF_ENDING_BROKEN, 1700000000, "b", 4294967294};
 
     if (has_changed && !fake_is_set("changed")) {
         info.waiter_count = 0;
@@ -534,6 +538,9 @@ static int tell(struct hf_lock_info info, hf_list_fn *fn, void *arg)
     }
     if (fake_is_set("behind") && info.closed_ns > 0 && (has_changed || !fake_is_set("later"))) {
         info.behind = fake_number("behind") == 100 ? &vague : &behind;
+    }
+    if (fake_is_set("broken") && info.closed_ns == 0) {
+        info.behind = &broken;
     }
     return fn(&info, arg);
 }

@@ -88,14 +88,17 @@ static void read_numbers(const struct run *run, pid_t *out, size_t count)
     ck_assert(try_numbers(run, out, count));
 }
 
-/* Returns the id of one of the command's guard processes. */
-static pid_t guard_of(pid_t holdfast)
+enum { GUARDS = 2 };
+
+/* Finds the ids of the command's guard processes. */
+static void guards_of(pid_t holdfast, pid_t *guards)
 {
     int64_t start = run_now_ms();
 
     for (;;) {
         char path[64];
         char text[256] = "";
+        int found = 0;
         int fd;
 
         snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)holdfast, (int)holdfast);
@@ -113,13 +116,25 @@ static pid_t guard_of(pid_t holdfast)
                 ck_assert_int_ge(read(fd, name, sizeof(name) - 1), 0);
                 close(fd);
             }
-            if (strcmp(name, "hf-guard\n") == 0) {
-                return pid;
+            if (strcmp(name, "hf-guard\n") == 0 && found < GUARDS) {
+                guards[found++] = pid;
             }
+        }
+        if (found == GUARDS) {
+            return;
         }
         ck_assert_int_lt(run_now_ms() - start, GONE_GUARD_MS);
         run_sleep_ms(5);
     }
+}
+
+/* Returns the id of one of the command's guard processes. */
+static pid_t guard_of(pid_t holdfast)
+{
+    pid_t guards[GUARDS];
+
+    guards_of(holdfast, guards);
+    return guards[0];
 }
 
 /* CMD with a child; both ignore the signals that can be ignored. CMD writes its own id and the
@@ -159,6 +174,37 @@ START_TEST(test_group_dies_with_guard)
     ck_assert_int_eq(ran.status, 70);
     ck_assert_ptr_nonnull(strstr(ran.err, "a guard process was killed"));
     ck_assert_ptr_nonnull(strstr(ran.log, "release a\n"));
+    await_gone(pids[1]);
+}
+END_TEST
+
+/* Both guards are killed before holdfast looks at either. It reports that once, with --json as an
+ * object. */
+START_TEST(test_group_dies_with_both_guards)
+{
+    static const char *const lines[] = {"lock --max-stall 1h a -- " WITH_CHILD,
+                                        "lock --json --max-stall 1h a -- " WITH_CHILD};
+    struct run run;
+    struct ran ran;
+    pid_t pids[2];
+    pid_t guards[GUARDS];
+
+    run_start(&run, "", lines[_i]);
+    read_numbers(&run, pids, 2);
+    guards_of(run.pid, guards);
+    kill(run.pid, SIGSTOP);
+    kill(guards[0], SIGKILL);
+    kill(guards[1], SIGKILL);
+    await_gone(guards[0]);
+    await_gone(guards[1]);
+    kill(run.pid, SIGCONT);
+    run_finish(&run, &ran);
+    ck_assert_int_eq(ran.status, 70);
+    ck_assert_uint_eq(run_count_lines(ran.err), 1);
+    ck_assert_ptr_eq(strstr(ran.err, _i == 0 ? "holdfast lock: a guard process was killed"
+                                             : "{\"event\":\"notice\",\"command\":\"lock\","
+                                               "\"text\":\"a guard process was killed"),
+                     ran.err);
     await_gone(pids[1]);
 }
 END_TEST
@@ -322,6 +368,7 @@ int main(void)
     tcase_add_test(guard, test_dies_with_holdfast);
     tcase_add_test(guard, test_group_dies_with_holdfast);
     tcase_add_test(guard, test_group_dies_with_guard);
+    tcase_add_loop_test(guard, test_group_dies_with_both_guards, 0, 2);
     tcase_add_test(guard, test_guard_stands_apart);
     tcase_add_test(guard, test_stopped_guard_goes_on);
     tcase_add_loop_test(guard, test_guard_keeps_the_lease, 0, 2);

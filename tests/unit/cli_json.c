@@ -2,6 +2,7 @@
  * is the same as without --json. */
 #include <check.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "../suite_main.h"
@@ -104,10 +105,31 @@ START_TEST(lock_writes_it_to_stderr)
     run_command("", "--json lock --bogus x -- true", &ran);
     ck_assert_int_eq(ran.status, 64);
     expect_object(ran.err, "\"lock\"", 64);
+    run_command("", "lock --json x -- /nonexistent", &ran);
+    ck_assert_int_eq(ran.status, 127);
+    expect_object(ran.err, "\"lock\"", 127);
+    run_command("", "lock --json x -- /etc/passwd", &ran);
+    ck_assert_int_eq(ran.status, 126);
+    expect_object(ran.err, "\"lock\"", 126);
     run_command("open=-13", "lock x echo --json", &ran);
     ck_assert_ptr_null(strstr(ran.err, "{\""));
     run_command("open=-13", "lock x -- echo --json", &ran);
     ck_assert_ptr_null(strstr(ran.err, "{\""));
+}
+END_TEST
+
+/* Here the process that would have had CMD as its child executes CMD itself. */
+START_TEST(a_nested_lock_writes_it_to_stderr)
+{
+    setenv("HOLDFAST_LOCK", "x", 1);
+    setenv("HOLDFAST_TOKEN", "1", 1);
+    setenv("HOLDFAST_SEQUENCER", "s", 1);
+    run_command("", "lock --json --nested x -- /nonexistent", &ran);
+    ck_assert_int_eq(ran.status, 127);
+    expect_object(ran.err, "\"lock\"", 127);
+    run_command("", "lock --json x -- true", &ran);
+    ck_assert_int_eq(ran.status, 64);
+    expect_object(ran.err, "\"lock\"", 64);
 }
 END_TEST
 
@@ -135,6 +157,7 @@ int main(void)
     tcase_add_loop_test(tests, a_failure_is_an_object, 0, count);
     tcase_add_loop_test(tests, without_json_it_is_a_line, 0, count);
     tcase_add_test(tests, lock_writes_it_to_stderr);
+    tcase_add_test(tests, a_nested_lock_writes_it_to_stderr);
     tcase_add_test(tests, top_and_doctor_say_it_in_their_object);
     return suite_main("cli_json", tests);
 }

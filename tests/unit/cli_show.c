@@ -205,6 +205,27 @@ START_TEST(test_behind)
 }
 END_TEST
 
+/* A hold was broken, and no lock-delay followed. `show` and JSON say so. The listing, which has
+ * room for one hold, does not: nothing is closed after that hold. */
+START_TEST(test_broken)
+{
+    struct ran ran;
+
+    run_command("broken", "show a", &ran);
+    ck_assert_msg(strstr(ran.out, "\nearlier hold pid 999, user root, agent host-c\n"
+                                  "  command    job\n  ended      1.7 s ago: broken by user "
+                                  "4294967294, agent b\ncoordinator ") != NULL,
+                  "%s", ran.out);
+    run_command("broken", "show --json a", &ran);
+    ck_assert_msg(strstr(ran.out, "\"closed_ms\":0,") != NULL &&
+                      strstr(ran.out, "\"reason\":\"broken\",\"by_agent\":\"b\"") != NULL,
+                  "%s", ran.out);
+    run_command("broken,more", "ls --all", &ran);
+    ck_assert_ptr_null(strstr(ran.out, "(root: job)"));
+    ck_assert_ptr_null(strstr(ran.out, "host-c"));
+}
+END_TEST
+
 /* Returns the first letter of each line after the line with the titles. */
 static const char *first_letters(const char *text)
 {
@@ -690,6 +711,8 @@ START_TEST(test_watch_behind)
          " behind pid 999, user root, agent host-c (broken by user 4294967294, agent b)\n"},
         {"behind=3", " behind pid 999, user root, agent host-c (its lease was over)\n"},
         {"behind=100", " behind pid ?, agent host-c\n"},
+        {"broken", "; the hold of pid 999, user root, agent host-c, was broken by user 4294967294, "
+                   "agent b\n"},
     };
     struct run run;
     struct ran ran;
@@ -801,6 +824,7 @@ int main(void)
     tcase_add_loop_test(show, test_help, 0, sizeof(helps) / sizeof(helps[0]));
     tcase_add_test(show, test_version);
     tcase_add_loop_test(show, test_behind, 0, 7);
+    tcase_add_test(show, test_broken);
     tcase_add_test(show, test_ls);
     tcase_add_test(show, test_ls_choice_and_order);
     tcase_add_test(show, test_ls_fits_into_a_terminal);
@@ -821,7 +845,7 @@ int main(void)
     tcase_add_test(show, test_watch_too_many_changes);
     tcase_add_test(show, test_watch_outlives_agent);
     tcase_add_test(show, test_watch_closed_output);
-    tcase_add_loop_test(show, test_watch_behind, 0, 3);
+    tcase_add_loop_test(show, test_watch_behind, 0, 4);
     suite_add_tcase(suite, show);
     return suite_run(suite);
 }

@@ -90,24 +90,55 @@ START_TEST(test_refused)
 }
 END_TEST
 
+static const struct {
+    const char *line;
+    const char *why;
+} no_sockets[] = {
+    {"lock -s gc job -- true", "\"gc\" does not exist"},
+    {"lock -sn job -- true", "\"n\" does not exist"},
+    {"lock -s /etc/passwd job -- true", "\"/etc/passwd\" is no socket"},
+    {"lock -s /etc job true", "\"/etc\" is no socket"},
+};
+
+/* No agent can come to such a socket, so holdfast does not wait for one: the hint is all. */
+START_TEST(test_shared_hint)
+{
+    char line[256];
+    struct ran ran;
+
+    run_command("", no_sockets[_i].line, &ran);
+    ck_assert_int_eq(ran.status, 69);
+    snprintf(line, sizeof(line),
+             "holdfast lock: -s is the agent's socket, and %s: did you mean --shared?\n",
+             no_sockets[_i].why);
+    ck_assert_str_eq(ran.err, line);
+    ck_assert_str_eq(ran.log, "");
+    snprintf(line, sizeof(line), "--json %s", no_sockets[_i].line);
+    run_command("", line, &ran);
+    ck_assert_int_eq(ran.status, 69);
+    ck_assert_ptr_eq(strstr(ran.err, "{\"event\":\"not_had\",\"name\":\"job\","), ran.err);
+    ck_assert_ptr_nonnull(strstr(ran.err, "\"kind\":\"no_agent\""));
+    ck_assert_ptr_nonnull(strstr(ran.err, "did you mean --shared?\""));
+    ck_assert_uint_eq(run_count_lines(ran.err), 1);
+    ck_assert_str_eq(ran.log, "");
+}
+END_TEST
+
 START_TEST(test_shared_hint_without_agent)
 {
     struct ran ran;
 
-    run_command("connect=-9", "lock -s gc job -- true", &ran);
+    /* An agent that starts now may make this socket. The hint comes once, and before the wait. */
+    run_command("connect=-9", "lock -s nowhere/gc job -- true", &ran);
     ck_assert_int_eq(ran.status, 69);
-    ck_assert_ptr_nonnull(strstr(ran.err, "did you mean --shared?"));
-    /* the hint comes once, and before the wait for an agent */
     ck_assert_ptr_eq(strstr(ran.err, "holdfast lock: "), ran.err);
-    ck_assert_ptr_nonnull(strstr(ran.err, "did you mean --shared?\n"));
+    ck_assert_ptr_nonnull(
+        strstr(ran.err, "\"nowhere/gc\" does not exist: did you mean --shared?\n"));
     ck_assert(strstr(ran.err, "did you mean") < strstr(ran.err, "fake error"));
     ck_assert_uint_eq(run_count_lines(ran.err), 2);
-    run_command("connect=-9", "lock -sn job -- true", &ran);
-    ck_assert_ptr_nonnull(strstr(ran.err, "\"n\" does not exist: did you mean --shared?"));
     run_command("connect=-9", "lock -s /nonexistent job -- true", &ran);
     ck_assert_ptr_null(strstr(ran.err, "did you mean"));
-    run_command("connect=-9", "lock -s /etc/passwd job -- true", &ran);
-    ck_assert_ptr_nonnull(strstr(ran.err, "\"/etc/passwd\" is no socket: did you mean --shared?"));
+    ck_assert_ptr_nonnull(strstr(ran.err, "fake error"));
 }
 END_TEST
 
@@ -141,7 +172,8 @@ static const struct {
      "log\n"},
     {"lock k git -- /etc/passwd", 126,
      "Permission denied; the words before -- were taken as names of locks: k and git\n"},
-    {"lock k -- /nonexistent/file", 127, "No such file or directory\n"},
+    {"lock k -- /nonexistent/file", 127,
+     "holdfast lock: cannot run /nonexistent/file: No such file or directory\n"},
     {"lock k /nonexistent/file", 127, "No such file or directory\n"},
     {"lock k git -- sh -c 'exit 127'", 127, ""}, /* 127 is CMD's own status */
 };
@@ -166,7 +198,9 @@ static const struct {
     const char *out;
     const char *err;
 } nested[] = {
-    {"", "lock b -- echo ran", 64, "", "would wait for itself"},
+    {"", "lock b -- echo ran", 64, "",
+     "\"b\" is held by the holdfast that runs this command (HOLDFAST_LOCK), so this would wait for "
+     "itself"},
     {"", "lock --shared b -- echo ran", 64, "", "would wait for itself"},
     {"", "lock --shared 'c d' -- echo ran", 64, "", "is held shared by the holdfast that"},
     {"", "lock --shared 'c d' -- echo ran", 64, "", "wait behind every writer that"},
@@ -219,7 +253,12 @@ static const struct {
     const char *out;
     const char *err;
 } chain[] = {
-    {"", "lock x -- echo ran", 64, "", "\"x\" is held by the holdfast that runs this command"},
+    /* the refusal names the variable in which the lock is */
+    {"", "lock x -- echo ran", 64, "",
+     "\"x\" is held by the holdfast that runs this command (HOLDFAST_OUTER_LOCK), so this would"},
+    {"", "lock b -- echo ran", 64, "", "runs this command (HOLDFAST_LOCK), so this would"},
+    {"", "lock --shared y -- echo ran", 64, "",
+     "\"y\" is held shared by the holdfast that runs this command (HOLDFAST_OUTER_LOCK), and this"},
     {"", "lock e y -- echo ran", 64, "", "\"y\" is held"},
     {"", "lock --nested x " PRINT, 0, "x/3/sx/b c%20d x y/1 2 3 4/sb scd sx hf1|dev|s|4|y|c\n", ""},
     {"", "lock --nested x b " PRINT, 0,
@@ -269,6 +308,7 @@ int main(void)
     tcase_set_timeout(words, 60);
     tcase_add_loop_test(words, test_understood, 0, sizeof(understood) / sizeof(understood[0]));
     tcase_add_loop_test(words, test_refused, 0, sizeof(refused) / sizeof(refused[0]));
+    tcase_add_loop_test(words, test_shared_hint, 0, sizeof(no_sockets) / sizeof(no_sockets[0]));
     tcase_add_test(words, test_shared_hint_without_agent);
     tcase_add_test(words, test_json_without_agent);
     tcase_add_loop_test(words, test_misread, 0, sizeof(misread) / sizeof(misread[0]));

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "../suite_main.h"
+#include "core/base/message_check.h"
 #include "core/gossip.h"
 #include "host_rig.h"
 
@@ -529,6 +530,109 @@ static void closed_elsewhere(const char *name, uint32_t closed_ms)
     rig_receive(rig, &message);
 }
 
+/* An administrator on host-y breaks the hold here, with --now. */
+static void break_now(const char *name)
+{
+    struct message message;
+    memset(&message, 0, sizeof(message));
+    message.kind = MESSAGE_BREAK_HOLD;
+    message_agent_set(&message.from, "host-a", 6);
+    message_agent_set(&message.as.break_lock.agent, "host-y", 6);
+    message_name_set(&message.as.break_lock.name, name, strlen(name));
+    message.as.break_lock.request_id = 7;
+    message.as.break_lock.now = true;
+    message.as.break_lock.version = (struct message_order){1 << 16 | 1, rig->version};
+    message.as.break_lock.user = 1001;
+    message.as.break_lock.meant = message.as.break_lock.version;
+    rig_receive(rig, &message);
+}
+
+static void expect_broken(const struct hfi_behind_frame *behind)
+{
+    ck_assert_uint_eq(behind->ending, HF_ENDING_BROKEN);
+    ck_assert(behind->pid == 77 && text_is(behind->agent, "host-a"));
+    ck_assert(text_is(behind->command, "test"));
+    ck_assert(behind->by_uid == 1000 && text_is(behind->by_agent, "host-y"));
+}
+
+/* No lock-delay follows the break, so the lock is free at once. For a while this host still shows
+ * whose hold was broken, and by whom, and sends that to other hosts. The next hold does not hide
+ * it. */
+START_TEST(whose_hold_was_broken_without_a_lock_delay)
+{
+    struct gossip_lock lock;
+    struct hfi_lock_frame shown;
+    struct hfi_behind_frame behind;
+    uint32_t client = rig_connect(rig, HOST_MAY_USE);
+    uint32_t looker = rig_connect(rig, HOST_MAY_USE);
+    struct hfi_opened opened = rig_open_granted(rig, client, "x", 5000 * RIG_MS);
+    struct hfi_opened next = rig_open_granted(rig, looker, "x", 0);
+    (void)rig_take(rig, &opened);
+    pass(500);
+    ck_assert(told("x", &lock));
+    ck_assert(!lock.has_last);
+    break_now("x");
+    ck_assert(show_behind(looker, "x", &shown, &behind));
+    ck_assert_uint_eq(shown.state, HF_STATE_FREE);
+    ck_assert_int_eq(shown.closed_ns, 0);
+    ck_assert_int_eq(behind.elapsed_ns, 0);
+    expect_broken(&behind);
+    pass(500);
+    ck_assert(!told("x", &lock)); /* it is free there, too */
+    ck_assert(lock.has_last);
+    ck_assert_uint_eq(lock.last.ending, HF_ENDING_BROKEN);
+    ck_assert(lock.last.pid == 77 && lock.last.by_uid == 1000);
+    ck_assert_int_ge(lock.last.ended_ms, 500);
+    (void)rig_take(rig, &next);
+    ck_assert(show_behind(looker, "x", &shown, &behind));
+    ck_assert_uint_eq(shown.state, HF_STATE_EXCLUSIVE);
+    expect_broken(&behind);
+    pass(500);
+    ck_assert(told("x", &lock));
+    ck_assert(lock.has_last);
+    pass(8900);
+    ck_assert(show_behind(looker, "x", &shown, &behind));
+    pass(200);
+    ck_assert(!show_behind(looker, "x", &shown, &behind));
+}
+END_TEST
+
+/* The same on another host. What a coordinator says about a lock-delay is more important. */
+START_TEST(whose_hold_was_broken_on_another_host)
+{
+    const struct gossip_last last = {.agent = {6, "host-b"},
+                                     .pid = 5,
+                                     .uid = 6,
+                                     .ended_ms = 100,
+                                     .ending = HF_ENDING_BROKEN,
+                                     .by_agent = {6, "host-d"},
+                                     .by_uid = 7};
+    struct gossip_last process = last;
+    struct hfi_lock_frame shown;
+    struct hfi_behind_frame behind;
+    uint32_t client = rig_connect(rig, HOST_MAY_USE);
+    process.ending = HF_ENDING_PROCESS;
+    other_closes("x", 3000, NULL);
+    other_closes("x", 0, &process);
+    ck_assert(!show_behind(client, "x", &shown, &behind));
+    other_closes("x", 3000, NULL);
+    other_closes("x", 0, &last);
+    ck_assert(show_behind(client, "x", &shown, &behind));
+    ck_assert_int_eq(shown.closed_ns, 0);
+    ck_assert_uint_eq(behind.ending, HF_ENDING_BROKEN);
+    ck_assert(behind.pid == 5 && behind.by_uid == 7 && text_is(behind.by_agent, "host-d"));
+    closed_elsewhere("x", 1000);
+    ck_assert(show_behind(client, "x", &shown, &behind));
+    ck_assert_int_eq(shown.closed_ns, 1000 * RIG_MS);
+    ck_assert_uint_eq(behind.ending, HF_ENDING_SESSION);
+    pass(1500);
+    ck_assert(show_behind(client, "x", &shown, &behind));
+    ck_assert_uint_eq(behind.ending, HF_ENDING_BROKEN);
+    pass(9000);
+    ck_assert(!show_behind(client, "x", &shown, &behind));
+}
+END_TEST
+
 /* host-b held the lock, and its session has ended. A coordinator reports how long the lock stays
  * closed, and host-b's last gossip has the holder. While a process waits here, this host passes
  * both on. */
@@ -666,6 +770,8 @@ int main(void)
     tcase_add_test(tests, behind_whom_another_host_says);
     tcase_add_test(tests, behind_a_host_that_vanished);
     tcase_add_test(tests, a_waiting_host_passes_on_behind_whom);
+    tcase_add_test(tests, whose_hold_was_broken_without_a_lock_delay);
+    tcase_add_test(tests, whose_hold_was_broken_on_another_host);
     tcase_add_test(tests, a_name_that_goes_is_told);
     tcase_add_test(tests, watchers_are_told_of_other_hosts);
     return suite_main("host_gossip", tests);

@@ -436,7 +436,8 @@ static void closed_elsewhere(struct host *host, const struct message_refused *re
 {
     const struct message_name *name = &refused->name;
     struct lock_ref at = {0};
-    bool known = behind_find(host, name->bytes, name->length) != NULL;
+    const struct behind_note *note = behind_find(host, name->bytes, name->length);
+    bool known = note != NULL && !note->open;
     behind_keep_elsewhere(host, name, &refused->owner, refused->closed_ms);
     if (!known && lock_find(host, name->bytes, name->length, &at)) {
         watch_changed(host, at);

@@ -1,4 +1,4 @@
-/* Records after whose hold each lock was closed: see behind.h. */
+/* Records whose hold ended, for each lock that was closed or broken: see behind.h. */
 #include "behind.h"
 
 #include "core/gossip.h"

@@ -119,13 +119,14 @@ static int64_t closing_end(const struct host *host, struct lock_ref at, uint32_t
     return delay_ms == 0 ? 0 : until_ns > before_ns ? until_ns : before_ns;
 }
 
-/* Records, for display, after whose hold the lock is closed. holder: the holder id of that
- * process. */
+/* Records, for display, whose hold has ended. holder: the holder id of that process. until_ns: the
+ * end of the lock-delay; 0: there is none. */
 static void behind_note(struct host *host, struct lock_ref at, uint32_t holder,
                         const struct hfi_ending *ending, int64_t until_ns)
 {
     struct behind_note note = {
-        .until_ns = until_ns,
+        .until_ns = until_ns > 0 ? until_ns : ending->at_ns + (int64_t)BEHIND_BROKEN_MS * MS,
+        .open = until_ns == 0,
         .at_ns = ending->at_ns,
         .last = {.agent = host->config.agent,
                  .pid = -1,
@@ -150,7 +151,8 @@ static void behind_note(struct host *host, struct lock_ref at, uint32_t holder,
 }
 
 /* Closes the lock after the hold of that holder id. until_ns is the closing time in the region. It
- * was computed before the hold ended, so this computes the end of the lock-delay again. */
+ * was computed before the hold ended, so this computes the end of the lock-delay again. A broken
+ * hold is recorded even if until_ns is 0, because otherwise the lock would only look free. */
 static void closing_begin(struct host *host, struct lock_ref at, uint32_t holder,
                           const struct hfi_ending *ending, int64_t until_ns, uint32_t delay_ms)
 {
@@ -162,6 +164,8 @@ static void closing_begin(struct host *host, struct lock_ref at, uint32_t holder
             lock_close_and_write(host, at, until_ns);
         }
         opening_add(host, at, until_ns);
+    }
+    if (until_ns > 0 || ending->kind == HFI_ENDING_BROKEN) {
         behind_note(host, at, holder, ending, until_ns);
     }
 }

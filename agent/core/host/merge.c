@@ -103,14 +103,8 @@ static void add_view(struct merged *merged, const struct gossip_view *view)
                                  lock->waiter_total > lock->waiter_count;
 }
 
-/* Adds that the lock is closed for closed_ns after that hold. If this is called several times, the
- * hold with the longest time is kept. */
-static void add_closed(struct merged *merged, int64_t closed_ns, const struct gossip_last *last)
+static void set_behind(struct merged *merged, const struct gossip_last *last)
 {
-    if (closed_ns <= 0 || (merged->lock.behind != NULL && closed_ns <= merged->lock.closed_ns)) {
-        return;
-    }
-    merged->lock.closed_ns = closed_ns;
     merged->lock.behind = &merged->behind;
     merged->last = *last;
     merged->behind = (struct hfi_behind_frame){
@@ -125,6 +119,29 @@ static void add_closed(struct merged *merged, int64_t closed_ns, const struct go
     };
 }
 
+/* Adds that the lock is closed for closed_ns after that hold. If this is called several times, the
+ * hold with the longest time is kept. */
+static void add_closed(struct merged *merged, int64_t closed_ns, const struct gossip_last *last)
+{
+    if (closed_ns > 0 && (merged->lock.behind == NULL || closed_ns > merged->lock.closed_ns)) {
+        merged->lock.closed_ns = closed_ns;
+        set_behind(merged, last);
+    }
+}
+
+/* Adds that an administrator broke that hold, and that no lock-delay followed. Of several such
+ * holds, the last is kept. The hold for which a lock is closed is more important. */
+static void add_broken(struct merged *merged, const struct gossip_last *last)
+{
+    bool known = last->ending == HFI_ENDING_BROKEN && last->ended_ms >= 0;
+    if (!known || last->ended_ms >= BEHIND_BROKEN_MS || merged->lock.closed_ns > 0) {
+        return;
+    }
+    if (merged->lock.behind == NULL || ns_of(last->ended_ms) < merged->behind.elapsed_ns) {
+        set_behind(merged, last);
+    }
+}
+
 /* Adds for how long the lock is closed, and after whose hold, as another host reports it. A host of
  * an earlier release does not report whose hold it was, and reports only lock-delays after its own
  * holds. */
@@ -134,6 +151,9 @@ static void add_view_closed(struct merged *merged, const struct gossip_view *vie
         .agent = view->agent, .pid = -1, .uid = -1, .ended_ms = -1, .by_uid = -1};
     add_closed(merged, ns_of(view->lock.closed_ms),
                view->lock.has_last ? &view->lock.last : &unknown);
+    if (view->lock.closed_ms == 0 && view->lock.has_last) {
+        add_broken(merged, &view->lock.last);
+    }
 }
 
 /* Adds for how long the lock is closed, and after whose hold, as this host knows it. closed_ns: for
@@ -144,7 +164,12 @@ static void add_closed_here(const struct host *host, const uint8_t *name, size_t
     struct gossip_last last = {
         .agent = host->config.agent, .pid = -1, .uid = -1, .ended_ms = -1, .by_uid = -1};
     const struct behind_note *note = behind_find(host, name, size);
-    if (note != NULL && (note->elsewhere ? closed_ns <= 0 : closed_ns > 0)) {
+    if (note != NULL && note->open && closed_ns <= 0) {
+        behind_last(host, note, &last);
+        add_broken(merged, &last);
+        return;
+    }
+    if (note != NULL && !note->open && (note->elsewhere ? closed_ns <= 0 : closed_ns > 0)) {
         behind_last(host, note, &last);
         closed_ns = note->elsewhere ? note->until_ns - host->now_ns : closed_ns;
     }
@@ -191,6 +216,9 @@ static void merge_others(const struct host *host, const uint8_t *name, size_t si
         }
         bool used = view.lock.holder_total + view.lock.waiter_total > 0 || view.lock.closed_ms > 0;
         if (!used) {
+            if (view.valid && view.lock.has_last) {
+                add_broken(merged, &view.lock.last);
+            }
             continue;
         }
         if (!view.valid) {

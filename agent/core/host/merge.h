@@ -13,7 +13,8 @@
  * token than they have: their token is that of the last writer before them (rule 22).
  *
  * If several hosts have closed the lock, it is shown as closed after the hold whose lock-delay ends
- * last.
+ * last. If none has, but an administrator broke a hold without a lock-delay (behind.h), that hold
+ * is shown, so that the lock does not look as if the holder had released it.
  */
 #ifndef HOST_MERGE_H
 #define HOST_MERGE_H

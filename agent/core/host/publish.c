@@ -75,19 +75,20 @@ static void fill_holder(const struct host *host, const struct hfi_party_frame *p
 }
 
 /*
- * Fills in after whose hold the lock is closed. If a coordinator counts the lock-delay, this host
- * reports it only while a process waits here. The lock's word does not change when that lock-delay
- * is over. If the word does not change, the agent looks at the lock again only if it has waiters.
+ * Fills in after whose hold the lock is closed, or whose hold was broken without a lock-delay. If a
+ * coordinator counts the lock-delay, this host reports it only while a process waits here. The
+ * lock's word does not change when that lock-delay is over. If the word does not change, the agent
+ * looks at the lock again only if it has waiters.
  */
 static void fill_closed(const struct host *host, struct gossip_lock *out)
 {
     const struct behind_note *note = behind_find(host, out->name.bytes, out->name.length);
     if (note != NULL && note->elsewhere && out->closed_ms == 0 && out->waiter_total > 0) {
         out->closed_ms = (note->until_ns - host->now_ns + MS - 1) / MS;
-    } else if (note != NULL && note->elsewhere) {
+    } else if (note != NULL && (note->elsewhere || (note->open && out->closed_ms > 0))) {
         note = NULL;
     }
-    out->has_last = out->closed_ms > 0;
+    out->has_last = out->closed_ms > 0 || note != NULL;
     if (out->has_last && note != NULL) {
         behind_last(host, note, &out->last);
     } else if (out->has_last) {

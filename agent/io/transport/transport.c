@@ -616,8 +616,12 @@ int transport_fd(const struct transport *transport)
 static bool failed(char *error, const char *address, int result)
 {
     errno = result == NNG_ENOMEM || result == NNG_ENOFILES ? ENOMEM : EINVAL;
+    /* EINVAL: an IPv6 address with local scope; without its interface, no socket can have it */
+    bool foreign = result == NNG_EADDRINVAL || result == NNG_EINVAL;
     snprintf(error, TRANSPORT_ERROR_MAX, "%s: %s%s", address,
-             result == NNG_EADDRINVAL ? "no such address" : nng_strerror(result),
+             foreign ? "no such address: expected an address of this host (see ip address), or "
+                       "0.0.0.0 or [::] for all of them"
+                     : nng_strerror(result),
              result == NNG_EADDRINUSE ? ": does another agent run here?" : "");
     return false;
 }

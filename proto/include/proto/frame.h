@@ -185,8 +185,9 @@ struct hfi_party_frame {
     struct hfi_text command; /* empty: unknown */
 };
 
-/* The ended hold for which a lock-delay keeps a lock closed, as far as it is known. A number that
- * is not known is -1, and a text that is not known is empty. */
+/* The ended hold for which a lock-delay keeps a lock closed. If the lock is open: the hold that an
+ * administrator broke a moment ago without a lock-delay. As far as it is known: a number that is
+ * not known is -1, and a text that is not known is empty. */
 struct hfi_behind_frame {
     uint32_t ending;    /* enum hfi_ending_kind, or the number of a later release */
     int64_t elapsed_ns; /* how long ago the hold ended */

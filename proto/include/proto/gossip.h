@@ -79,7 +79,8 @@ struct gossip_waiter {
     int64_t waited_ms;
 };
 
-/* The ended hold for which a lock is closed, as far as it is known: see struct hfi_behind_frame. */
+/* The ended hold for which a lock is closed, or which was broken without a lock-delay, as far as it
+ * is known: see struct hfi_behind_frame. */
 struct gossip_last {
     struct message_agent agent; /* the agent of the hold's host; length 0: unknown, also below */
     int64_t pid;                /* -1: unknown, here and in the numbers below */
