@@ -5,9 +5,10 @@
  *
  *   owners = [label...]
  *   holds  = [[pid, uid, held_ms, token, shared, command]...]
+ *   notes  = [note...], one for each hold; or [] if no hold has one
  *
- * A number that is not known is -1, and a command that is not known is empty. The writer cuts and
- * cleans a command as in LISTED, because other processes choose their commands.
+ * A number that is not known is -1, and a command or note that is not known is empty. The writer
+ * cuts and cleans commands and notes as in LISTED, because other processes choose them.
  *
  *   record = [cell_id, cell_id, recoveries, number, next_ballot_id, complete, act, changed,
  *             voters], or []
@@ -269,5 +270,52 @@ bool wire_read_items(struct hfi_reader *reader, struct message_broken *broken)
         }
     }
     broken->count = (uint8_t)head.value;
+    return true;
+}
+
+static bool has_notes(const struct message_broken *broken)
+{
+    bool any = false;
+
+    for (uint32_t i = 0; broken->part == MESSAGE_BROKEN_HOLDS && i < broken->count; i++) {
+        any = any || broken->items.holds[i].note_size > 0;
+    }
+    return any;
+}
+
+void wire_write_notes(struct hfi_writer *writer, const struct message_broken *broken)
+{
+    uint32_t count = has_notes(broken) ? broken->count : 0;
+
+    hfi_write_array(writer, count);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct message_hold *hold = &broken->items.holds[i];
+        char cleaned[HFI_FRAME_NOTE_MAX];
+
+        HF_CHECK(hold->note_size <= MESSAGE_NOTE_MAX);
+        struct hfi_text note = hfi_note_shown((struct hfi_text){hold->note, hold->note_size},
+                                              MESSAGE_NOTE_MAX, cleaned);
+        hfi_write_string(writer, note.bytes, note.size);
+    }
+}
+
+bool wire_read_notes(struct hfi_reader *reader, struct message_broken *broken)
+{
+    struct hfi_item head = hfi_read_item(reader);
+
+    if (head.type != HFI_ITEM_ARRAY ||
+        (head.value != 0 &&
+         (broken->part != MESSAGE_BROKEN_HOLDS || head.value != broken->count))) {
+        return false;
+    }
+    for (uint32_t i = 0; i < head.value; i++) {
+        struct hfi_item item = hfi_read_item(reader);
+
+        if (item.type != HFI_ITEM_TEXT || !hfi_text_fits(HFI_TEXT_NOTE, item.text)) {
+            return false;
+        }
+        broken->items.holds[i].note_size = (uint16_t)item.text.size;
+        memcpy(broken->items.holds[i].note, item.text.bytes, item.text.size);
+    }
     return true;
 }

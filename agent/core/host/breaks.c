@@ -73,6 +73,10 @@ static void describe(const struct host *host, struct lock_ref at, uint32_t holde
     if (size > 0) {
         memcpy(hold->command, party.command.bytes, size);
     }
+    hold->note_size = (uint16_t)party.note.size;
+    if (party.note.size > 0) {
+        memcpy(hold->note, party.note.bytes, party.note.size);
+    }
 }
 
 static void report(struct message_broken *broken, const struct message_hold *hold)

@@ -279,6 +279,7 @@ static struct hfi_party_frame party_of(const struct tally_hold *ended)
         .mode = hold->shared ? HF_SHARED : HF_EXCLUSIVE,
         .agent = {ended->agent.text, ended->agent.length},
         .command = {hold->command, hold->command_size},
+        .note = {hold->note, hold->note_size},
     };
 }
 

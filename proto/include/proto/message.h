@@ -28,6 +28,7 @@ enum {
     MESSAGE_SHARES_MAX = 64,   /* hosts that share one lock at a time */
     MESSAGE_HOLDS_MAX = 16,    /* the holds that one BROKEN describes */
     MESSAGE_COMMAND_MAX = 160, /* bytes of a holder's command line */
+    MESSAGE_NOTE_MAX = 256,    /* bytes of a note on a hold */
 };
 
 /*
@@ -482,7 +483,9 @@ struct message_hold {
     uint64_t token;
     bool shared;
     uint8_t command_size; /* 0: not known */
+    uint16_t note_size;   /* 0: no note, or not known. Notes are from version 5 of the wire on */
     char command[MESSAGE_COMMAND_MAX];
+    char note[MESSAGE_NOTE_MAX];
 };
 
 /* A BROKEN. Only its items may lie beyond the size that is always zeroed and copied. */
