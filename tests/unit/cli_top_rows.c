@@ -786,7 +786,7 @@ START_TEST(test_json)
     ck_assert_ptr_nonnull(
         strstr(text, "\"waits\":[{\"name\":\"left\",\"agent\":\"stray\",\"pid\":21,\"mode\":"
                      "\"exclusive\",\"waited_ms\":9000,\"holder\":{\"agent\":\"v1\",\"pid\":20,"
-                     "\"uid\":null,\"command\":\"job\"},\"holder_waits_for\":null,\"circle\":"
+                     "\"uid\":null,\"command\":\"job\",\"note\":null},\"holder_waits_for\":null,\"circle\":"
                      "false},"));
     ck_assert_ptr_eq(strchr(text, '\n'), text + strlen(text) - 1);
     memset(text, 0, sizeof(text));

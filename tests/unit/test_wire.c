@@ -185,7 +185,7 @@ END_TEST
 START_TEST(test_bytes_of_all_kinds)
 {
     static const uint64_t hashes[] = {UINT64_C(0xd732a0b5e93de71e), UINT64_C(0x02aa88cc385aa700),
-                                      UINT64_C(0xf652f39de61b0175)};
+                                      UINT64_C(0xba9947804a3ee454)};
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
 
     speaks = WIRE_VERSION_OLDEST + (uint32_t)_i;
@@ -247,6 +247,8 @@ START_TEST(test_broken)
         hold->token = MESSAGE_TOKEN_LIMIT - 1;
         hold->command_size = MESSAGE_COMMAND_MAX;
         memset(hold->command, 'c', MESSAGE_COMMAND_MAX);
+        hold->note_size = MESSAGE_NOTE_MAX;
+        memset(hold->note, 'n', MESSAGE_NOTE_MAX);
     }
     read_one(packet_of(&sent));
     ck_assert_uint_eq(message_size(&got), message_size(&sent));
@@ -255,6 +257,10 @@ START_TEST(test_broken)
     sent.as.broken.items.holds[3].command[2] = '\xff';
     read_one(packet_of(&sent));
     ck_assert_mem_eq(got.as.broken.items.holds[3].command, "c??c", 4);
+    speaks = WIRE_VERSION_GROWN - 1; /* which has no notes */
+    read_one(packet_of(&sent));
+    ck_assert_uint_eq(got.as.broken.count, MESSAGE_HOLDS_MAX);
+    ck_assert_uint_eq(got.as.broken.items.holds[3].note_size, 0);
     speaks = WIRE_VERSION_OLDEST;
     read_one(packet_of(&sent));
     ck_assert_int_eq(got.as.broken.part, MESSAGE_BROKEN_PLAIN);
@@ -511,8 +517,14 @@ static bool has_optional(void)
            sent.kind == MESSAGE_BROKEN || (sent.kind == MESSAGE_HEARTBEAT && speaks >= 5);
 }
 
+static bool has_notes(void)
+{
+    return speaks >= WIRE_VERSION_GROWN && sent.as.broken.part == MESSAGE_BROKEN_HOLDS;
+}
+
 /* Returns how many arrays of the packet may have fewer elements. These are the items, a message
- * with an optional field, the voters (of a HELLO or a record), and the shares. */
+ * with an optional field, the voters (of a HELLO or a record), the shares, and the items of a BROKEN
+ * unless each of them has a note. */
 static size_t flexible_arrays(void)
 {
     const struct message_value *value = message_value_of(&sent);
@@ -522,7 +534,7 @@ static size_t flexible_arrays(void)
     return 1u + (speaks > WIRE_VERSION_OLDEST && has_optional() ? 1 : 0) +
            (voters != NULL && voters->count > 1 ? 1 : 0) +
            (sent.kind == MESSAGE_HELLO || sent.kind == MESSAGE_HELLO_ACK ? 1 : 0) +
-           (speaks > WIRE_VERSION_OLDEST && sent.kind == MESSAGE_BROKEN ? 1 : 0) +
+           (speaks > WIRE_VERSION_OLDEST && sent.kind == MESSAGE_BROKEN && !has_notes() ? 1 : 0) +
            (value != NULL && value->share_count > 0 ? 1 : 0);
 }
 

@@ -465,6 +465,8 @@ static void fill_broken(struct draw *draw, struct message *out, uint32_t holds)
         hold->shared = i == 0;
         hold->command_size = i == 0 ? 0 : 5;
         memcpy(hold->command, "sleep", hold->command_size);
+        hold->note_size = i == 0 ? 0 : 4;
+        memcpy(hold->note, "task", hold->note_size);
     }
 }
 
@@ -612,6 +614,14 @@ static const struct shape {
     {MESSAGE_MEMBERED, fill_member, 0, 0},
 };
 
+static void drop_notes(struct message_broken *broken)
+{
+    for (uint32_t i = 0; broken->part == MESSAGE_BROKEN_HOLDS && i < broken->count; i++) {
+        broken->items.holds[i].note_size = 0;
+        memset(broken->items.holds[i].note, 0, sizeof(broken->items.holds[i].note));
+    }
+}
+
 void wire_sample_of(struct message *message, uint32_t version)
 {
     if (version < 5) {
@@ -627,6 +637,8 @@ void wire_sample_of(struct message *message, uint32_t version)
         } else if (message->kind == MESSAGE_REFUSED) {
             message->as.refused.table = 0;
             message->as.refused.room = 0;
+        } else if (message->kind == MESSAGE_BROKEN) {
+            drop_notes(&message->as.broken);
         }
     }
     if (version >= 4) {
