@@ -274,10 +274,9 @@ _Static_assert(sizeof(((struct hf_reason *)0)->note) > HF_NOTE_MAX, "room for a 
 static int note_check(const hf_client *client, const char *what, const char *note)
 {
     size_t size = strlen(note);
-    return size <= HF_NOTE_MAX
-               ? 0
-               : failure(client, HF_EINVAL, "%s has %zu bytes, expected at most %d", what, size,
-                         HF_NOTE_MAX);
+    return size <= HF_NOTE_MAX ? 0
+                               : failure(client, HF_EINVAL, "%s has %zu bytes, expected at most %d",
+                                         what, size, HF_NOTE_MAX);
 }
 
 /* Checks the options. Returns 0 or HF_EINVAL. */
@@ -315,8 +314,8 @@ static int options_check(const hf_client *client, const struct hf_lock_options *
 static void note_take(hf_lock *lock, const char *note)
 {
     const char *text = note != NULL ? note : "";
-    lock->note_size = hfi_note_shown(text_of(text, strlen(text)), HFI_FRAME_NOTE_MAX, lock->note)
-                          .size;
+    lock->note_size =
+        hfi_note_shown(text_of(text, strlen(text)), HFI_FRAME_NOTE_MAX, lock->note).size;
 }
 
 /* Copies the options, which have been checked. */

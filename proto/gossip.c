@@ -251,8 +251,7 @@ static void write_last(struct hfi_writer *writer, const struct gossip_last *last
  * `last`. */
 static void write_notes(struct hfi_writer *writer, const struct gossip_lock *lock, uint32_t room)
 {
-    static const struct gossip_last unknown = {
-        .pid = -1, .uid = -1, .ended_ms = -1, .by_uid = -1};
+    static const struct gossip_last unknown = {.pid = -1, .uid = -1, .ended_ms = -1, .by_uid = -1};
     char cleaned[GOSSIP_NOTE_MAX];
     bool any = false;
     for (uint32_t i = 0; i < lock->holder_count; i++) {
@@ -266,8 +265,8 @@ static void write_notes(struct hfi_writer *writer, const struct gossip_lock *loc
     }
     hfi_write_array(writer, lock->holder_count);
     for (uint32_t i = 0; i < lock->holder_count; i++) {
-        struct hfi_text note = hfi_note_shown(
-            text_of_chars(lock->holders[i].note, GOSSIP_NOTE_MAX), room, cleaned);
+        struct hfi_text note = hfi_note_shown(text_of_chars(lock->holders[i].note, GOSSIP_NOTE_MAX),
+                                              room, cleaned);
         hfi_write_fields(writer, &note_field, 1, &note);
     }
 }
@@ -432,8 +431,7 @@ static bool read_further(struct hfi_reader *reader, uint32_t further, struct gos
         return false;
     }
     lock->has_last = lock->closed_ms > 0 || !last_is_empty(&lock->last);
-    return further == 1 ||
-           (read_notes(reader, lock) && hfi_skip_items(reader, further - 2));
+    return further == 1 || (read_notes(reader, lock) && hfi_skip_items(reader, further - 2));
 }
 
 /* Reads the kind and its own fields, without further fields. */

@@ -289,12 +289,11 @@ void wire_write_notes(struct hfi_writer *writer, const struct message_broken *br
 
     hfi_write_array(writer, count);
     for (uint32_t i = 0; i < count; i++) {
-        const struct message_hold *hold = &broken->items.holds[i];
         char cleaned[HFI_FRAME_NOTE_MAX];
+        struct hfi_text note = hfi_note_shown(
+            (struct hfi_text){message_broken_note(broken, i), broken->items.holds[i].note_size},
+            HFI_FRAME_NOTE_MAX, cleaned);
 
-        HF_CHECK(hold->note_size <= MESSAGE_NOTE_MAX);
-        struct hfi_text note = hfi_note_shown((struct hfi_text){hold->note, hold->note_size},
-                                              MESSAGE_NOTE_MAX, cleaned);
         hfi_write_string(writer, note.bytes, note.size);
     }
 }
@@ -302,10 +301,10 @@ void wire_write_notes(struct hfi_writer *writer, const struct message_broken *br
 bool wire_read_notes(struct hfi_reader *reader, struct message_broken *broken)
 {
     struct hfi_item head = hfi_read_item(reader);
+    uint32_t used = 0;
 
-    if (head.type != HFI_ITEM_ARRAY ||
-        (head.value != 0 &&
-         (broken->part != MESSAGE_BROKEN_HOLDS || head.value != broken->count))) {
+    if (head.type != HFI_ITEM_ARRAY || (head.value != 0 && (broken->part != MESSAGE_BROKEN_HOLDS ||
+                                                            head.value != broken->count))) {
         return false;
     }
     for (uint32_t i = 0; i < head.value; i++) {
@@ -314,8 +313,13 @@ bool wire_read_notes(struct hfi_reader *reader, struct message_broken *broken)
         if (item.type != HFI_ITEM_TEXT || !hfi_text_fits(HFI_TEXT_NOTE, item.text)) {
             return false;
         }
-        broken->items.holds[i].note_size = (uint16_t)item.text.size;
-        memcpy(broken->items.holds[i].note, item.text.bytes, item.text.size);
+        if (item.text.size <= MESSAGE_NOTES_MAX - used) { /* else the note is left out */
+            char *notes = broken->items.room + broken->count * sizeof(struct message_hold);
+
+            memcpy(notes + used, item.text.bytes, item.text.size);
+            broken->items.holds[i].note_size = (uint16_t)item.text.size;
+            used += item.text.size;
+        }
     }
     return true;
 }

@@ -181,7 +181,7 @@ enum hf_reason_kind {
     /* of hf_why: nothing is known that prevents a take now; of an event: the reason is not known */
     HF_WHY_NOTHING = 0,
     /* why a handle does not get the lock */
-    HF_WHY_HELD, /* agent, pid, uid, command, note and since_ns describe the first holder */
+    HF_WHY_HELD,    /* agent, pid, uid, command, note and since_ns describe the first holder */
     HF_WHY_AWAITED, /* no holder is known, and other handles wait for the lock */
     /* a lock-delay keeps the lock closed, for closed_ns more; agent, pid, uid, command and note
      * describe the ended hold for which it is closed, as far as it is known; since_ns: how long ago

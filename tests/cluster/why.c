@@ -195,9 +195,11 @@ static void noted(bool known)
     ck_assert_int_eq(run_lock("--wait 2s"), 75);
     const char *waits = strstr(line, ": waiting: held on host-a for ");
     REQUIRE(waits != NULL && strstr(waits, " by process ") != NULL, "%s", line);
-    ck_assert_msg((strstr(waits, "), note \"migration 42, ask Ada\"") != NULL) == known, "%s", line);
+    ck_assert_msg((strstr(waits, "), note \"migration 42, ask Ada\"") != NULL) == known, "%s",
+                  line);
     ck_assert_int_eq(run_on(1, "break job"), 0);
-    ck_assert_msg((strstr(line, ", note \"migration 42, ask Ada\"\n") != NULL) == known, "%s", line);
+    ck_assert_msg((strstr(line, ", note \"migration 42, ask Ada\"\n") != NULL) == known, "%s",
+                  line);
     do {
         reason = await_kind(HF_WHY_CLOSED);
     } while (known && reason.pid < 0);

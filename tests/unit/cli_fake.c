@@ -184,7 +184,8 @@ int hf_open(hf_client *client, const char *name, const struct hf_lock_options *o
 
     fake_log_call("open %s delay=%" PRId64 " lease=%" PRId64 " stall=%" PRId64 "%s%s", name,
                   options->lock_delay_ns, options->lease_ns, options->max_stall_ns,
-                  options->note != NULL ? " note=" : "", options->note != NULL ? options->note : "");
+                  options->note != NULL ? " note=" : "",
+                  options->note != NULL ? options->note : "");
     if (fake_number("open") != 0) {
         return (int)fake_number("open");
     }
@@ -527,9 +528,15 @@ static const struct hf_lock_info infos[] = {
 /* Calls fn with the lock. If `behind` is set, the lock has the hold behind which it is closed. */
 static int tell(struct hf_lock_info info, hf_list_fn *fn, void *arg)
 {
-    const struct hf_behind behind = {
-        "host-c",   999, 0,         "job \x1b x", (enum hf_ending)fake_number("behind"),
-        1700000000, "b", 4294967294, fake_is_set("noted") ? "trial 8" : NULL};
+    const struct hf_behind behind = {"host-c",
+                                     999,
+                                     0,
+                                     "job \x1b x",
+                                     (enum hf_ending)fake_number("behind"),
+                                     1700000000,
+                                     "b",
+                                     4294967294,
+                                     fake_is_set("noted") ? "trial 8" : NULL};
     const struct hf_behind vague = {"host-c", -1, -1, NULL, HF_ENDING_UNKNOWN, -1, NULL, -1, NULL};
 
     if (fake_is_set("noted") && info.holders == holder_list) {

@@ -98,7 +98,8 @@ START_TEST(test_options_reach_library)
     ck_assert_ptr_nonnull(strstr(ran.log, "open a delay=-1 lease=3000000000 stall=4000000000\n"));
     ck_assert_ptr_nonnull(strstr(ran.log, "acquire a mode=0 timeout=2000000000\n"));
     run_command("", "lock --note trial_7 a -- true", &ran);
-    ck_assert_ptr_nonnull(strstr(ran.log, "open a delay=1000000000 lease=0 stall=0 note=trial_7\n"));
+    ck_assert_ptr_nonnull(
+        strstr(ran.log, "open a delay=1000000000 lease=0 stall=0 note=trial_7\n"));
     run_command("", "lock --no-wait a b -- true", &ran);
     ck_assert_ptr_nonnull(strstr(ran.log, "acquire_all 2\n"));
     ck_assert_ptr_nonnull(strstr(ran.log, "acquire a mode=0 timeout=0\n"));

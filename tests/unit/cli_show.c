@@ -172,7 +172,8 @@ START_TEST(test_notes)
     ck_assert_msg(strstr(ran.out, "\n  command    job\n  note       trial ? 7\n  held ") != NULL,
                   "%s", ran.out);
     run_command("noted", "show --json a", &ran);
-    ck_assert_msg(strstr(ran.out, "\"command\":\"job\",\"note\":\"trial \\u001b 7\",\"token\":9") != NULL,
+    ck_assert_msg(strstr(ran.out, "\"command\":\"job\",\"note\":\"trial \\u001b 7\",\"token\":9") !=
+                      NULL,
                   "%s", ran.out);
     run_command("noted,behind=1", "show free/\xc3\xbc", &ran);
     ck_assert_msg(strstr(ran.out, "\n  note       trial 8\n  ended ") != NULL, "%s", ran.out);
@@ -606,11 +607,12 @@ START_TEST(test_break_reports)
                                           "ended        not known, on host-c, host-d\n"
                                           "open         at once (--now)\n"));
     run_command("ended=1,closed=1,unanswered=1", "break --json a", &ran);
-    ck_assert_str_eq(ran.out,
-                     "{\"name\":\"a\",\"now\":false,\"done\":true,\"ended\":[{\"mode\":\"shared\","
-                     "\"agent\":\"host-a\",\"pid\":4242,\"uid\":0,\"user\":\"root\",\"command\":"
-                     "\"./job --all\",\"note\":null,\"token\":17,\"held_ms\":12300}],\"more\":0,\"closed_ms\":1,"
-                     "\"silent\":[\"host-c\"]}\n");
+    ck_assert_str_eq(
+        ran.out,
+        "{\"name\":\"a\",\"now\":false,\"done\":true,\"ended\":[{\"mode\":\"shared\","
+        "\"agent\":\"host-a\",\"pid\":4242,\"uid\":0,\"user\":\"root\",\"command\":"
+        "\"./job --all\",\"note\":null,\"token\":17,\"held_ms\":12300}],\"more\":0,\"closed_ms\":1,"
+        "\"silent\":[\"host-c\"]}\n");
 }
 END_TEST
 

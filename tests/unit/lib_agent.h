@@ -80,7 +80,7 @@ struct agent {
     _Atomic uint32_t notes;      /* how many NOTEs came */
     _Atomic uint32_t note_flags; /* the flags of the latest NOTE, and its text */
     char note[HFI_FRAME_NOTE_MAX + 1];
-    _Atomic bool noted; /* listings have notes */
+    _Atomic bool noted;            /* listings have notes */
     _Atomic int64_t lock_delay_ns; /* the lock-delay in the latest OPEN */
 
     pthread_t thread;

@@ -53,17 +53,16 @@ static struct message holds_of(const char *name, uint64_t id, uint32_t total, ui
     struct message message = begin(name, id, MESSAGE_BROKEN_HOLDS);
     message.as.broken.owner = message.from;
     message.as.broken.total = total;
-    message.as.broken.count = (uint8_t)count;
     for (uint32_t i = 0; i < count; i++) {
-        message.as.broken.items.holds[i] = (struct message_hold){.pid = 100 + i,
-                                                                 .uid = 1000,
-                                                                 .held_ms = 2000,
-                                                                 .token = 9,
-                                                                 .shared = true,
-                                                                 .command_size = 3,
-                                                                 .note_size = 2,
-                                                                 .command = "job",
-                                                                 .note = "no"};
+        const struct message_hold hold = {.pid = 100 + i,
+                                          .uid = 1000,
+                                          .held_ms = 2000,
+                                          .token = 9,
+                                          .shared = true,
+                                          .command_size = 3,
+                                          .note_size = 2,
+                                          .command = "job"};
+        message_broken_add(&message.as.broken, &hold, "no");
     }
     return message;
 }

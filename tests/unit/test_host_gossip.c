@@ -550,18 +550,18 @@ END_TEST
  * handle works, and the log names the table once. */
 START_TEST(notes_have_a_limit)
 {
-    enum { LOCKS = 128, NOTES_MAX = 4096 };
+    enum { LOCKS = 128, HANDLES = 8192, NOTES = HANDLES / 16 };
     char name[16];
     struct hfi_frame frame = {.kind = HFI_FRAME_NOTE};
     struct hfi_opened opened = {0};
     rig_destroy(rig);
-    rig = rig_create(256, 8, 4 * NOTES_MAX, 16);
+    rig = rig_create(256, 8, HANDLES, 16);
     rig->unchecked = true;
     rig_begin(rig);
     rig->uid = 1000;
     uint32_t client = rig_connect(rig, HOST_MAY_USE);
     ck_assert_int_eq(set_note(client, 7, 0, "no handle"), HF_EINVAL);
-    for (uint32_t i = 0; i < NOTES_MAX / 2; i++) {
+    for (uint32_t i = 0; i < NOTES / 2; i++) {
         snprintf(name, sizeof(name), "n%u", i % LOCKS);
         opened = i < LOCKS ? rig_open_granted(rig, client, name, 0)
                            : rig_open(rig, client, name, 0)->frame.opened;
@@ -577,7 +577,7 @@ START_TEST(notes_have_a_limit)
     ck_assert_int_eq(reply->frame.error, HF_EFULL);
     ck_assert_uint_eq(reply->frame.full.table, HFI_TABLE_NOTES);
     ck_assert(reply->frame.full.share);
-    ck_assert_uint_eq(reply->frame.full.room, NOTES_MAX / 2);
+    ck_assert_uint_eq(reply->frame.full.room, NOTES / 2);
     rig->uid = 1001;
     uint32_t another = rig_connect(rig, HOST_MAY_USE);
     opened = rig_open(rig, another, "n1", 0)->frame.opened;

@@ -148,9 +148,8 @@ START_TEST(test_broken_fits)
 {
     static char text[HFI_FRAME_NOTE_MAX];
     struct hfi_text agents[HFI_FRAME_BROKEN_SILENT_MAX];
-    struct hfi_broken_frame broken = {.silent_count = HFI_FRAME_BROKEN_SILENT_MAX,
-                                      .closed_ns = INT64_MAX,
-                                      .more = UINT32_MAX};
+    struct hfi_broken_frame broken = {
+        .silent_count = HFI_FRAME_BROKEN_SILENT_MAX, .closed_ns = INT64_MAX, .more = UINT32_MAX};
 
     memset(text, 't', sizeof text);
     for (size_t i = 0; i < HFI_FRAME_BROKEN_SILENT_MAX; i++) {
@@ -170,7 +169,7 @@ START_TEST(test_broken_fits)
          broken.hold_count++) {
         size_t size = hfi_broken_encode(&broken, parties, agents, 9, page, sizeof page);
         uint32_t most = broken.hold_count > HFI_FRAME_BROKEN_HOLDS_MAX / 2 ? HFI_FRAME_NOTE_MAX / 2
-                                                                            : HFI_FRAME_NOTE_MAX;
+                                                                           : HFI_FRAME_NOTE_MAX;
 
         ck_assert_uint_gt(size, 0);
         ck_assert_int_eq(hfi_frame_decode(page, size, &frame, &cursor, &error), 0);

@@ -237,9 +237,12 @@ START_TEST(test_broken)
 {
     wire_sample(29, &sent);
     ck_assert_int_eq(sent.kind, MESSAGE_BROKEN);
-    sent.as.broken.count = MESSAGE_HOLDS_MAX;
+    char note[MESSAGE_NOTES_MAX];
+    memset(note, 'n', sizeof(note));
+    sent.as.broken.count = 0;
     for (uint32_t i = 0; i < MESSAGE_HOLDS_MAX; i++) {
-        struct message_hold *hold = &sent.as.broken.items.holds[i];
+        struct message_hold made;
+        struct message_hold *hold = &made;
         memset(hold, 0, sizeof(*hold));
         hold->pid = INT32_MAX;
         hold->uid = UINT32_MAX;
@@ -247,8 +250,8 @@ START_TEST(test_broken)
         hold->token = MESSAGE_TOKEN_LIMIT - 1;
         hold->command_size = MESSAGE_COMMAND_MAX;
         memset(hold->command, 'c', MESSAGE_COMMAND_MAX);
-        hold->note_size = MESSAGE_NOTE_MAX;
-        memset(hold->note, 'n', MESSAGE_NOTE_MAX);
+        hold->note_size = MESSAGE_NOTES_MAX / MESSAGE_HOLDS_MAX;
+        message_broken_add(&sent.as.broken, hold, note);
     }
     read_one(packet_of(&sent));
     ck_assert_uint_eq(message_size(&got), message_size(&sent));

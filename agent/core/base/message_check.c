@@ -402,7 +402,7 @@ static bool hold_valid(const struct message_hold *hold)
 {
     return hold->pid >= -1 && hold->pid <= INT32_MAX && hold->uid >= -1 &&
            hold->uid <= UINT32_MAX && hold->held_ms >= -1 && hold->token < MESSAGE_TOKEN_LIMIT &&
-           hold->command_size <= MESSAGE_COMMAND_MAX && hold->note_size <= MESSAGE_NOTE_MAX;
+           hold->command_size <= MESSAGE_COMMAND_MAX;
 }
 
 static bool broken_valid(const struct message_broken *broken)
@@ -417,7 +417,8 @@ static bool broken_valid(const struct message_broken *broken)
         valid = broken->part == MESSAGE_BROKEN_OWNERS ? agent_name_valid(&broken->items.owners[i])
                                                       : hold_valid(&broken->items.holds[i]);
     }
-    return valid;
+    return valid && (broken->part != MESSAGE_BROKEN_HOLDS ||
+                     message_broken_notes_size(broken) <= MESSAGE_NOTES_MAX);
 }
 
 static bool answer_valid(const struct message *message)

@@ -237,10 +237,10 @@ static bool evict_reader(struct host *host, struct lock_ref at, uint32_t seat, u
     bool evicted = hfi_evict_reader(lock_actor(host, at), at.slot, seat, reader, until_ns);
     if (evicted || (!was_closed && (atomic_load(lock_word(host, at)) & HFI_W_CLOSED))) {
         /* The reader may have left by itself while the closed bit was being set. */
-        closing_begin(host, at,
-                      (struct ended_hold){seat_holder(host, at.space, seat),
-                                          handle_mark_of_cell(reader)},
-                      &ending, until_ns, delay_ms);
+        closing_begin(
+            host, at,
+            (struct ended_hold){seat_holder(host, at.space, seat), handle_mark_of_cell(reader)},
+            &ending, until_ns, delay_ms);
     }
     if (!evicted) {
         lock_write_closing(host, at); /* as in evict() */

@@ -14,9 +14,9 @@ uint64_t look_mark(const struct host *host, struct lock_ref at, uint32_t holder,
     uint64_t cell = seat != HFI_SEAT_NONE
                         ? atomic_load(&hfi_seat(space_region(host, at.space), seat)->reader)
                         : 0;
-    return cell & HFI_CELL_COUNT                             ? handle_mark_of_cell(cell)
+    return cell & HFI_CELL_COUNT                            ? handle_mark_of_cell(cell)
            : holder != 0 && hfi_word_holder(word) == holder ? handle_mark_of_word(word)
-                                                             : 0;
+                                                            : 0;
 }
 
 void look_holder(const struct host *host, struct lock_ref at, uint32_t holder, uint32_t seat,

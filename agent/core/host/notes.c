@@ -1,6 +1,8 @@
 /* The notes on holds, by handle: see notes.h. */
 #include "notes.h"
 
+enum { HANDLES_PER_NOTE = 16 };
+
 /* A note, in the list of its bucket or in the list of free entries. */
 struct note_entry {
     uint32_t handle;
@@ -24,7 +26,8 @@ struct notes {
 
 static uint32_t room_of(const struct host_config *config)
 {
-    return config->limits.handles < NOTES_MAX ? config->limits.handles : NOTES_MAX;
+    uint32_t room = (config->limits.handles + HANDLES_PER_NOTE - 1) / HANDLES_PER_NOTE;
+    return room < NOTES_MAX ? room : NOTES_MAX;
 }
 
 struct notes *notes_lay_out(struct arena *arena, const struct host_config *config)

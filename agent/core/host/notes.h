@@ -3,9 +3,9 @@
  * at most one note, which counts for its holds from the handle's next one on. So the hold that the
  * handle has at the moment keeps the note that it began with.
  *
- * Invariants: no decision depends on a note. There is room for NOTES_MAX notes, or for one of each
- * handle if there are fewer handles. One account other than root may have half of them. A note for
- * which there is no room is dropped.
+ * Invariants: no decision depends on a note. There is room for one note of each 16 handles, and for
+ * NOTES_MAX at most. One account other than root may have half of them. A note for which there
+ * is no room is dropped.
  */
 #ifndef HOST_NOTES_H
 #define HOST_NOTES_H
