@@ -236,7 +236,7 @@ void text_write_note(FILE *out, const char *note, size_t columns_max)
     }
 }
 
-/* Writes the lines of the command and the note, if they are known, and begins each with a newline. */
+/* Writes the lines of the command and the note, if they are known. Each begins with a newline. */
 static void write_texts(FILE *out, const char *command, const char *note)
 {
     if (command != NULL) {

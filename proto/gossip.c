@@ -7,9 +7,9 @@
  *   hashes = [author, incarnation, [index << 32 | hash...]]
  *
  * An item's body begins with its kind. It may end with further fields, which are optional and which
- * a reader skips if it does not know them. GOSSIP_LOCK has two: `last`, then `notes`. A lock that has
- * notes and no `last` has a `last` of unknown values. The number of entries of a packet is known
- * only at the end, so the head of their array always has the form with a 16-bit count.
+ * a reader skips if it does not know them. GOSSIP_LOCK has two: `last`, then `notes`. If a lock has
+ * notes and is not closed, its `last` has only unknown values. The number of entries of a packet is
+ * known only at the end, so the head of their array always has the form with a 16-bit count.
  */
 #include "proto/gossip.h"
 
@@ -247,8 +247,8 @@ static void write_last(struct hfi_writer *writer, const struct gossip_last *last
     hfi_write_fields(writer, last_note_fields, shown.note.size > 0 ? 1 : 0, &shown);
 }
 
-/* Writes the notes of the holders, in the order of the holders, if there are any. Before them stands
- * `last`. */
+/* Writes the notes of the holders, in the order of the holders, if there are any. `last` stands
+ * before them. */
 static void write_notes(struct hfi_writer *writer, const struct gossip_lock *lock, uint32_t room)
 {
     static const struct gossip_last unknown = {.pid = -1, .uid = -1, .ended_ms = -1, .by_uid = -1};

@@ -296,8 +296,8 @@ void *hf_lock_data(const hf_lock *lock);
  * A note is only for people. Any user who may list the lock can read it. Without an agent the call
  * succeeds, and the library sends the note when it has opened the lock with an agent again. If the
  * agent has no room for one more note, the call succeeds, too. Then the hold is shown without the
- * note, and the agent's log says so (table_full). Any thread may call this function. It waits for at
- * most 5 s for the agent's answer.
+ * note, and the agent's log says so (table_full). Any thread may call this function, which waits
+ * for the agent's answer for at most 5 s.
  * HF_EINVAL: also if the text is too long. HF_EFORKED.
  */
 int hf_set_note(hf_lock *lock, const char *text);

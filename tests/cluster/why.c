@@ -165,8 +165,8 @@ START_TEST(held_on_another_host)
 }
 END_TEST
 
-/* A process on host-a holds the lock, with a note. Host-b, where a process waits, and host-c show the
- * note, and a break ends the hold with that note. known: host-a tells its notes, because it speaks
+/* A process on host-a holds the lock, with a note. Host-b, where a process waits, and host-c show
+ * the note, and the report of a break has it. known: host-a reports its notes, because it speaks
  * the present version of the messages between agents. */
 static void noted(bool known)
 {

@@ -114,8 +114,9 @@ static const char lock_free[] =
     "\"closed_ms\":1,\"coordinator\":null,\"age_ms\":null,\"behind\":null}";
 static const char lock_many[] =
     "{\"name\":\"many\",\"mode\":\"shared\",\"holders\":[{\"agent\":\"dev\",\"pid\":1,\"uid\":0,"
-    "\"command\":\"r1\",\"note\":null,\"token\":7,\"held_ms\":0,\"remaining_ms\":0},{\"agent\":null,"
-    "\"pid\":null,\"uid\":null,\"command\":null,\"note\":null,\"token\":7,\"held_ms\":null,"
+    "\"command\":\"r1\",\"note\":null,\"token\":7,\"held_ms\":0,\"remaining_ms\":0},"
+    "{\"agent\":null,\"pid\":null,\"uid\":null,\"command\":null,\"note\":null,"
+    "\"token\":7,\"held_ms\":null,"
     "\"remaining_ms\":null}],\"waiters\":[],\"closed_ms\":2500,\"coordinator\":\"dev\","
     "\"age_ms\":3,\"behind\":null}";
 
@@ -218,8 +219,8 @@ START_TEST(test_behind)
          "\"reason\":null,\"by_agent\":null,\"by_uid\":null,\"since_ms\":1700}"},
         {"behind=100", "closed <1 ms          -                         (host-c) ",
          "behind       pid ?, agent host-c\n  ended      ?\n",
-         "{\"agent\":\"host-c\",\"pid\":null,\"uid\":null,\"command\":null,\"note\":null,\"reason\":null,"
-         "\"by_agent\":null,\"by_uid\":null,\"since_ms\":null}"},
+         "{\"agent\":\"host-c\",\"pid\":null,\"uid\":null,\"command\":null,\"note\":null,"
+         "\"reason\":null,\"by_agent\":null,\"by_uid\":null,\"since_ms\":null}"},
     };
     struct ran ran;
 

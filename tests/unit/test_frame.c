@@ -385,8 +385,8 @@ static const struct wrong wrongs[] = {
     {HFI_FRAME_SEAT, P1(3), U, 2, "", "SEAT: field 3 (flags): found 2, expected integer 0..1"},
     {HFI_FRAME_NOTE, P1(3), U, 2, "", "NOTE: field 3 (flags): found 2, expected integer 0..1"},
     {HFI_FRAME_NOTE, P1(4), S, 0, "a\n",
-     "NOTE: field 4 (note): found a string of 2 bytes, expected 0..256 bytes of UTF-8 without control "
-     "characters"},
+     "NOTE: field 4 (note): found a string of 2 bytes, expected 0..256 bytes of UTF-8 without "
+     "control characters"},
     {HFI_FRAME_CLOSE, P1(2), I, NONE, "",
      "CLOSE: field 2 (handle): found -1, expected integer 0..4294967295"},
     {HFI_FRAME_MAP, P1(2), S, 0, "\xff",

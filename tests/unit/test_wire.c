@@ -526,8 +526,8 @@ static bool has_notes(void)
 }
 
 /* Returns how many arrays of the packet may have fewer elements. These are the items, a message
- * with an optional field, the voters (of a HELLO or a record), the shares, and the items of a BROKEN
- * unless each of them has a note. */
+ * with an optional field, the voters (of a HELLO or a record), the shares, and the items of a
+ * BROKEN without notes. */
 static size_t flexible_arrays(void)
 {
     const struct message_value *value = message_value_of(&sent);

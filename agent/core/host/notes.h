@@ -1,7 +1,7 @@
 /*
- * Notes: the texts that processes put on their holds (hf_set_note()), for display only. A handle has
- * at most one note, which counts for its holds from the handle's next one on. So the hold that the
- * handle has at the moment keeps the note that it began with.
+ * Notes: the texts that processes put on their holds (hf_set_note()), for display only. A handle
+ * has at most one note, which counts for its holds from the handle's next one on. So the hold that
+ * the handle has at the moment keeps the note that it began with.
  *
  * Invariants: no decision depends on a note. There is room for one note of each 16 handles, and for
  * NOTES_MAX at most. One account other than root may have half of them. A note for which there
@@ -20,9 +20,9 @@ struct notes;
 struct notes *notes_lay_out(struct arena *arena, const struct host_config *config);
 void notes_init(struct host *host);
 /*
- * Sets the handle's note. An empty text takes it away. mark: which hold the handle has now
- * (look_mark()), and keeps its note; 0: none. Returns false if there is no room; the handle then has
- * the note that it had. The handle must have no note, or one that was set for the same account.
+ * Sets the handle's note. An empty text takes it away. mark: the mark (look_mark()) of the hold
+ * that the handle has now, and that keeps its note; 0: none. Returns false if there is no room; the
+ * handle then has the note that it had.
  */
 bool notes_set(struct host *host, uint32_t handle, int64_t account, struct hfi_text text,
                uint64_t mark);

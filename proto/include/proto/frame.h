@@ -406,8 +406,8 @@ size_t hfi_broken_encode(const struct hfi_broken_frame *broken, const struct hfi
  * page always fits, because the builder leaves out parties for which there is no room, and sets
  * more_parties. It also leaves out parties if there are more than HFI_FRAME_PARTIES_MAX holders or
  * waiters. Times below -1 are sent as 0. Commands are cut to HFI_FRAME_COMMAND_MAX bytes, notes to
- * HFI_FRAME_NOTE_MAX bytes, and '?' replaces what is not UTF-8 or is a control character. The buffer
- * must have at least 1 KiB, and the request must not be 0.
+ * HFI_FRAME_NOTE_MAX bytes, and '?' replaces what is not UTF-8 or is a control character. The
+ * buffer must have at least 1 KiB, and the request must not be 0.
  */
 struct hfi_listed_builder {
     unsigned char *buffer;
@@ -463,8 +463,8 @@ enum { HFI_DONE_DISK_FULL = -98 };
 struct hfi_text hfi_command_of(const char *words, size_t size, char *cleaned);
 
 /* Cuts a note at the end of a character, to max bytes and HFI_FRAME_NOTE_MAX bytes at most. '?'
- * replaces control characters and bytes that are not UTF-8. The result lies in `cleaned`, which must
- * have that many bytes. */
+ * replaces control characters and bytes that are not UTF-8. The result lies in `cleaned`, which
+ * must have that many bytes. */
 struct hfi_text hfi_note_shown(struct hfi_text note, uint32_t max, char *cleaned);
 
 /* ---- names ---- */

@@ -153,8 +153,8 @@ struct gossip_hashes {
 /* ---- bodies ---- */
 
 /* Writes an item's body. In a command or a note, '?' replaces what is not text. Notes are cut if
- * there are several: each has an equal part of GOSSIP_NOTES_MAX. Returns the body's size, or 0 if it
- * does not fit or a field is out of its range. */
+ * there are several: each has an equal part of GOSSIP_NOTES_MAX. Returns the body's size, or 0 if
+ * it does not fit or a field is out of its range. */
 size_t gossip_body_encode(const struct gossip_item *item, void *buffer, size_t size)
     __attribute__((warn_unused_result));
 /* Returns false if the bytes are not a valid body. */
