@@ -29,6 +29,7 @@ static void write_hold(const struct hf_party *hold)
         fputs(": ", stdout);
         (void)text_write_clean(stdout, hold->command, 0);
     }
+    text_write_note(stdout, hold->note, 0);
     putchar('\n');
 }
 

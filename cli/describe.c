@@ -14,6 +14,7 @@ static void describe_holder(struct json *json, const struct hf_party *holder)
     json_signed_or_null(json, "pid", holder->pid);
     json_signed_or_null(json, "uid", holder->uid);
     json_text(json, "command", holder->command);
+    json_text(json, "note", holder->note);
     json_unsigned(json, "token", holder->token);
     json_ms_or_null(json, "held_ms", holder->elapsed_ns);
     json_ms_or_null(json, "remaining_ms", holder->remaining_ns);
@@ -29,6 +30,7 @@ void describe_ended(struct json *json, const struct hf_party *hold)
     json_signed_or_null(json, "uid", hold->uid);
     json_text(json, "user", text_user(hold->uid));
     json_text(json, "command", hold->command);
+    json_text(json, "note", hold->note);
     json_unsigned(json, "token", hold->token);
     json_ms_or_null(json, "held_ms", hold->elapsed_ns);
     json_close_object(json);
@@ -70,6 +72,7 @@ static void describe_behind(struct json *json, const struct hf_behind *behind)
     json_signed_or_null(json, "pid", behind->pid);
     json_signed_or_null(json, "uid", behind->uid);
     json_text(json, "command", behind->command);
+    json_text(json, "note", behind->note);
     json_text(json, "reason", ending_word(behind->ending));
     json_text(json, "by_agent", broken ? behind->by_agent : NULL);
     json_signed_or_null(json, "by_uid", broken ? behind->by_uid : -1);

@@ -12,7 +12,7 @@
  * further member `time` unless that is NULL. */
 void describe_lock(struct json *json, const struct hf_lock_info *info, const char *time);
 
-/* Writes a hold that `holdfast break` ended: {mode, agent, pid, uid, user, command, token,
+/* Writes a hold that `holdfast break` ended: {mode, agent, pid, uid, user, command, note, token,
  * held_ms}. */
 void describe_ended(struct json *json, const struct hf_party *hold);
 

@@ -72,6 +72,7 @@ int lock_arguments_read(struct cli *cli, int argc, char **argv, struct lock_argu
         {"lease", '\0', OPTION_DURATION, &out->lease_ns},
         {"lock-delay", '\0', OPTION_DURATION, &out->lock_delay_ns},
         {"max-stall", '\0', OPTION_DURATION, &out->max_stall_ns},
+        {"note", '\0', OPTION_TEXT, &out->note},
         {"kill-after", '\0', OPTION_DURATION, &out->kill_after_ns},
         {"conflict-exit-code", 'E', OPTION_STATUS, &out->not_now_status},
         {"command", 'c', OPTION_TEXT, &out->line},
@@ -293,6 +294,10 @@ static int check_common(const struct lock_arguments *arguments)
     if (arguments->lock_delay_ns > lock_delay_max_ns) {
         return cli_usage_error(where, "--lock-delay: expected at most 60s");
     }
+    if (arguments->note != NULL && strlen(arguments->note) > HF_NOTE_MAX) {
+        return cli_usage_error(where, "--note: the text has %zu bytes, expected at most %d",
+                               strlen(arguments->note), HF_NOTE_MAX);
+    }
     return names_check(arguments);
 }
 
@@ -319,6 +324,7 @@ int hold_arguments_read(struct cli *cli, int argc, char **argv, struct lock_argu
         {"lease", '\0', OPTION_DURATION, &out->lease_ns},
         {"lock-delay", '\0', OPTION_DURATION, &out->lock_delay_ns},
         {"max-stall", '\0', OPTION_DURATION, &out->max_stall_ns},
+        {"note", '\0', OPTION_TEXT, &out->note},
         {"conflict-exit-code", 'E', OPTION_STATUS, &out->not_now_status},
         {"verbose", 'v', OPTION_FLAG, &out->verbose},
         {"quiet", 'q', OPTION_FLAG, &out->quiet},

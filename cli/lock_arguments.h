@@ -38,6 +38,7 @@ struct lock_arguments {
     int64_t max_stall_ns;
     int64_t kill_after_ns;
     int not_now_status;
+    const char *note; /* the TEXT of --note; NULL: none */
     const char *line; /* the STRING of -c; NULL: none */
     char **names;     /* points into argv */
     size_t name_count;

@@ -22,13 +22,14 @@ void lock_write_mode(FILE *out, const struct hf_lock_info *info)
     fputs(text_state_seen(info), out);
 }
 
-static void write_who(FILE *out, int64_t uid, const char *command)
+static void write_who(FILE *out, int64_t uid, const char *command, const char *note)
 {
     text_write_user(out, uid);
     if (command != NULL) {
         fputs(": ", out);
         (void)text_write_clean(out, command, 0);
     }
+    text_write_note(out, note, 0);
 }
 
 void lock_write_holder(FILE *out, const struct hf_lock_info *info)
@@ -36,10 +37,10 @@ void lock_write_holder(FILE *out, const struct hf_lock_info *info)
     if (info->holder_count > 1) {
         fprintf(out, "%zu holders", info->holder_count);
     } else if (info->holder_count == 1) {
-        write_who(out, info->holders[0]->uid, info->holders[0]->command);
+        write_who(out, info->holders[0]->uid, info->holders[0]->command, info->holders[0]->note);
     } else if (info->closed_ns > 0 && info->behind != NULL && info->behind->uid >= 0) {
         fputc('(', out);
-        write_who(out, info->behind->uid, info->behind->command);
+        write_who(out, info->behind->uid, info->behind->command, info->behind->note);
         fputc(')', out);
     } else {
         fputc('-', out);

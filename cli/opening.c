@@ -49,6 +49,7 @@ static int open_all(struct lock_arguments *arguments, struct held *held)
                                                        : arguments->lock_delay_ns,
         .lease_ns = arguments->lease_ns == lock_unset_ns ? 0 : arguments->lease_ns,
         .max_stall_ns = arguments->max_stall_ns == lock_unset_ns ? 0 : arguments->max_stall_ns,
+        .note = arguments->note,
     };
 
     for (size_t index = 0; index < held->count; index++) {

@@ -227,16 +227,35 @@ void text_write_since(FILE *out, int64_t elapsed_ns)
     fprintf(out, "since %s (%s)", when, text_duration(duration, elapsed_ns));
 }
 
+void text_write_note(FILE *out, const char *note, size_t columns_max)
+{
+    if (note != NULL) {
+        fputs(", note \"", out);
+        text_write_clean(out, note, columns_max);
+        fputc('"', out);
+    }
+}
+
+/* Writes the lines of the command and the note, if they are known. Each begins with a newline. */
+static void write_texts(FILE *out, const char *command, const char *note)
+{
+    if (command != NULL) {
+        fputs("\n  command    ", out);
+        text_write_clean(out, command, 0);
+    }
+    if (note != NULL) {
+        fputs("\n  note       ", out);
+        text_write_clean(out, note, 0);
+    }
+}
+
 static void write_holder(FILE *out, const struct hf_party *holder)
 {
     char left[TEXT_DURATION_SIZE];
 
     fputs("holder       ", out);
     text_write_process(out, holder);
-    if (holder->command != NULL) {
-        fputs("\n  command    ", out);
-        text_write_clean(out, holder->command, 0);
-    }
+    write_texts(out, holder->command, holder->note);
     fputs("\n  held       ", out);
     text_write_since(out, holder->elapsed_ns);
     fprintf(out, "\n  token      %" PRIu64 "\n  lease left %s\n", holder->token,
@@ -279,10 +298,7 @@ static void write_behind(FILE *out, const char *label, const struct hf_behind *b
 
     fputs(label, out);
     write_process(out, behind->pid, behind->uid, behind->agent);
-    if (behind->command != NULL) {
-        fputs("\n  command    ", out);
-        text_write_clean(out, behind->command, 0);
-    }
+    write_texts(out, behind->command, behind->note);
     fputs("\n  ended      ", out);
     if (behind->elapsed_ns >= 0) {
         fprintf(out, "%s ago: ", text_duration(duration, behind->elapsed_ns));
@@ -347,6 +363,7 @@ void text_write_lock_line(FILE *out, const struct hf_lock_info *info)
             fputs(": ", out);
             text_write_clean(out, holder->command, LINE_COMMAND_COLUMNS);
         }
+        text_write_note(out, holder->note, LINE_COMMAND_COLUMNS);
     } else if (info->holder_count > 1) {
         fprintf(out, ", %zu holders", info->holder_count);
     }

@@ -35,6 +35,10 @@ const char *text_user(int64_t uid);
 /* Writes a text such as "pid 4242, user app, agent host-a". */
 void text_write_process(FILE *out, const struct hf_party *party);
 
+/* Writes a text such as ', note "migration 42"', with at most columns_max characters of the note
+ * (0: all); nothing if note is NULL. */
+void text_write_note(FILE *out, const char *note, size_t columns_max);
+
 /* Writes a text such as "since 2026-01-31 13:05:59 (12.3 s)". */
 void text_write_since(FILE *out, int64_t elapsed_ns);
 

@@ -88,6 +88,7 @@ static void write_process(struct json *json, const char *key, const struct hf_pa
     json_signed_or_null(json, "pid", party->pid);
     json_signed_or_null(json, "uid", party->uid);
     json_text(json, "command", party->command);
+    json_text(json, "note", party->note);
     json_close_object(json);
 }
 

@@ -257,7 +257,8 @@ static bool keep_parties(struct top_reading *reading, const struct hf_party *con
         copies[index] = *parties[index];
         list[index] = &copies[index];
         if (!keep_text(reading, parties[index]->agent, &copies[index].agent) ||
-            !keep_text(reading, parties[index]->command, &copies[index].command)) {
+            !keep_text(reading, parties[index]->command, &copies[index].command) ||
+            !keep_text(reading, parties[index]->note, &copies[index].note)) {
             return false;
         }
     }
@@ -282,6 +283,7 @@ static bool keep_behind(struct top_reading *reading, const struct hf_behind *beh
     *out = copy;
     return keep_text(reading, behind->agent, &copy->agent) &&
            keep_text(reading, behind->command, &copy->command) &&
+           keep_text(reading, behind->note, &copy->note) &&
            keep_text(reading, behind->by_agent, &copy->by_agent);
 }
 

@@ -46,10 +46,11 @@ struct watch_command {
 
 static void write_behind(FILE *out, const struct hf_behind *behind)
 {
-    fprintf(out, "\n%s %" PRId64 " %" PRId64 " %s %d %s %" PRId64,
+    fprintf(out, "\n%s %" PRId64 " %" PRId64 " %s %d %s %" PRId64 " %s",
             behind->agent != NULL ? behind->agent : "?", behind->pid, behind->uid,
             behind->command != NULL ? behind->command : "", (int)behind->ending,
-            behind->by_agent != NULL ? behind->by_agent : "?", behind->by_uid);
+            behind->by_agent != NULL ? behind->by_agent : "?", behind->by_uid,
+            behind->note != NULL ? behind->note : "");
 }
 
 /* Writes what a JSON object says about the lock, without the durations, which differ each time. */
@@ -62,9 +63,10 @@ static void write_state(FILE *out, const struct hf_lock_info *info)
                                            ? info->holders[index]
                                            : info->waiters[index - info->holder_count];
 
-        fprintf(out, "\n%s %" PRId64 " %" PRId64 " %d %" PRIu64 " %s",
+        fprintf(out, "\n%s %" PRId64 " %" PRId64 " %d %" PRIu64 " %s\n%s",
                 party->agent != NULL ? party->agent : "?", party->pid, party->uid, (int)party->mode,
-                party->token, party->command != NULL ? party->command : "");
+                party->token, party->command != NULL ? party->command : "",
+                party->note != NULL ? party->note : "");
     }
     if (info->behind != NULL) {
         write_behind(out, info->behind);

@@ -48,6 +48,7 @@ static void write_reason(struct json *json, const struct hf_reason *reason)
     json_signed_or_null(json, "pid", reason->pid);
     json_signed_or_null(json, "uid", reason->uid);
     json_text(json, "command", text_or_null(reason->command));
+    json_text(json, "note", text_or_null(reason->note));
     json_ms_or_null(json, "since_ms", reason->since_ns);
     json_ms_or_null(json, "closed_ms", reason->closed_ns);
     json_unsigned(json, "holders", reason->holders);

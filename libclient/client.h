@@ -256,6 +256,8 @@ struct hf_lock {
     /* Protected by socket_mutex: */
     uint32_t handle; /* the agent's number for this handle on the connection below */
     uint64_t connection;
+    uint32_t note_size; /* 0: no note */
+    char note[HFI_FRAME_NOTE_MAX];
     struct hf_lock *next;
     struct hf_lock *previous;
 
@@ -347,6 +349,8 @@ struct hf_client {
     int64_t retry_gap_ns;
     struct socket_identity greeted;      /* the identity of the socket that the last HELLO was sent
                                           * to */
+    struct socket_identity noteless;     /* the identity of the socket of an agent that hung up
+                                          * when it got a NOTE; it gets no more of them */
     bool other_version;                  /* the last agent answered HF_EVERSION */
     char command[HFI_FRAME_COMMAND_MAX]; /* this process's command line for HELLO; set once */
     uint32_t command_size;

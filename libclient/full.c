@@ -51,6 +51,7 @@ static const struct table_text texts[HFI_TABLE_END] = {
                          "try again soon"},
     [HFI_TABLE_GREETINGS] = {"places for connections that have sent nothing yet", NULL,
                              "try again soon"},
+    [HFI_TABLE_NOTES] = {"places for notes on holds", NULL, "listings show this hold without it"},
 };
 
 static _Thread_local struct {

@@ -70,6 +70,7 @@ static struct hf_party page_party(struct page *page, const struct hfi_party_fram
         .token = party->token,
         .elapsed_ns = party->elapsed_ns,
         .remaining_ns = party->remaining_ns,
+        .note = page_string(page, party->note),
     };
 }
 
@@ -108,6 +109,7 @@ static void page_behind(struct page *page, struct hfi_listed_cursor *cursor,
         .elapsed_ns = behind.elapsed_ns,
         .by_agent = page_string(page, behind.by_agent),
         .by_uid = behind.by_uid,
+        .note = page_string(page, behind.note),
     };
     info->behind = &page->behind;
 }

@@ -90,6 +90,34 @@ void lock_orphan(hf_lock *lock)
     binding_lose(lock);
 }
 
+/* Sends the handle's note to the agent, which has opened the handle on this connection. flags: as
+ * in NOTE. The caller holds socket_mutex. Returns HF_ENOAGENT if the connection is lost, else 0. An
+ * agent that does not take the note shows the holds without it, which is no failure. */
+static int note_send(hf_lock *lock, uint32_t flags)
+{
+    hf_client *client = lock->client;
+    struct hfi_frame frame = {
+        .kind = HFI_FRAME_NOTE,
+        .note = {.handle = lock->handle,
+                 .flags = flags,
+                 .note = text_of(lock->note, lock->note_size)},
+    };
+    struct answer answer;
+    if (client->greeted.inode != 0 && client->noteless.inode == client->greeted.inode &&
+        client->noteless.device == client->greeted.device &&
+        client->noteless.changed.tv_sec == client->greeted.changed.tv_sec &&
+        client->noteless.changed.tv_nsec == client->greeted.changed.tv_nsec) {
+        return 0;
+    }
+    int error = client_ask(client, &frame, HFI_FRAME_DONE, &answer);
+    if (error == HF_EPROTO && client->connection_state != CONNECTION_UP) {
+        /* an agent of an earlier release does not know NOTE, and has hung up */
+        client->noteless = client->greeted;
+        return HF_ENOAGENT;
+    }
+    return error == HF_ENOAGENT ? error : 0;
+}
+
 int lock_open(hf_lock *lock, bool resume)
 {
     hf_client *client = lock->client;
@@ -135,7 +163,9 @@ int lock_open(hf_lock *lock, bool resume)
     }
     lock->handle = opened->handle;
     lock->connection = client->connection;
-    return binding_switch(lock, &now_bound);
+    error = binding_switch(lock, &now_bound);
+    /* the agent does not keep notes across its restart, so the hold gets its note again */
+    return error == 0 && lock->note_size > 0 ? note_send(lock, HFI_NOTE_NOW) : error;
 }
 
 int lock_renew(hf_lock *lock, const struct binding *stale)
@@ -237,6 +267,18 @@ static bool limit_good(int64_t limit_ns)
     return limit_ns == 0 || limit_ns >= NS_PER_MS;
 }
 
+_Static_assert((int)HF_NOTE_MAX == (int)HFI_FRAME_NOTE_MAX, "the most bytes of a note");
+_Static_assert(sizeof(((struct hf_reason *)0)->note) > HF_NOTE_MAX, "room for a note");
+
+/* Returns 0, or HF_EINVAL if the note is too long. */
+static int note_check(const hf_client *client, const char *what, const char *note)
+{
+    size_t size = strlen(note);
+    return size <= HF_NOTE_MAX ? 0
+                               : failure(client, HF_EINVAL, "%s has %zu bytes, expected at most %d",
+                                         what, size, HF_NOTE_MAX);
+}
+
 /* Checks the options. Returns 0 or HF_EINVAL. */
 static int options_check(const hf_client *client, const struct hf_lock_options *options)
 {
@@ -265,12 +307,21 @@ static int options_check(const hf_client *client, const struct hf_lock_options *
                        lease_good ? "max_stall_ns" : "lease_ns",
                        lease_good ? options->max_stall_ns : options->lease_ns, NS_PER_MS);
     }
-    return 0;
+    return options->note != NULL ? note_check(client, "hf_lock_options.note", options->note) : 0;
+}
+
+/* Copies the note, which has been checked. NULL: none. */
+static void note_take(hf_lock *lock, const char *note)
+{
+    const char *text = note != NULL ? note : "";
+    lock->note_size =
+        hfi_note_shown(text_of(text, strlen(text)), HFI_FRAME_NOTE_MAX, lock->note).size;
 }
 
 /* Copies the options, which have been checked. */
 static void options_take(hf_lock *lock, const struct hf_lock_options *options)
 {
+    note_take(lock, options->note);
     lock->flags = options->flags;
     lock->lock_delay_ns = options->lock_delay_ns == 0  ? LOCK_DELAY_NS_DEFAULT
                           : options->lock_delay_ns < 0 ? 0
@@ -379,6 +430,30 @@ HFI_PUBLIC int hf_open(hf_client *client, const char *name, const struct hf_lock
         return failure_ask(client, error, "open the lock", name);
     }
     *out = lock;
+    return 0;
+}
+
+HFI_PUBLIC int hf_set_note(hf_lock *lock, const char *text)
+{
+    if (lock == NULL) {
+        return failure_null(NULL, "lock");
+    }
+    hf_client *client = lock->client;
+    if (!alive_here(lock->alive)) {
+        return failure_forked(client);
+    }
+    int error = text != NULL ? note_check(client, "the note", text) : 0;
+    if (error != 0) {
+        return error;
+    }
+    pthread_mutex_lock(&client->socket_mutex);
+    note_take(lock, text);
+    if (client->connection_state == CONNECTION_UP && lock->connection == client->connection) {
+        /* without an agent, lock_open() sends the note on the next connection */
+        int ignored = note_send(lock, 0);
+        (void)ignored;
+    }
+    pthread_mutex_unlock(&client->socket_mutex);
     return 0;
 }
 

@@ -101,6 +101,7 @@ static void note_holder(struct inquiry *inquiry, const struct hf_party *holder)
     reason->since_ns = holder->elapsed_ns;
     copy_text(reason->agent, sizeof(reason->agent), holder->agent);
     copy_text(reason->command, sizeof(reason->command), holder->command);
+    copy_text(reason->note, sizeof(reason->note), holder->note);
 }
 
 /* Notes the ended hold for which the lock is closed. behind: NULL if the agent knows nothing about
@@ -117,6 +118,7 @@ static void note_closed(struct inquiry *inquiry, const struct hf_behind *behind)
     reason->since_ns = behind->elapsed_ns;
     copy_text(reason->agent, sizeof(reason->agent), behind->agent);
     copy_text(reason->command, sizeof(reason->command), behind->command);
+    copy_text(reason->note, sizeof(reason->note), behind->note);
     inquiry->ending = behind->ending;
     inquiry->by_uid = behind->by_uid;
     copy_text(inquiry->by_agent, sizeof(inquiry->by_agent), behind->by_agent);
@@ -192,8 +194,8 @@ static void on_status(const struct hf_status *status, void *arg)
     say_missing(inquiry, status);
 }
 
-/* Appends the process, its user and its command, as far as they are known. `lead`: the words before
- * the process's number. */
+/* Appends the process, its user, its command and its note, as far as they are known. `lead`: the
+ * words before the process's number. */
 static void say_process(struct inquiry *inquiry, const char *lead)
 {
     const struct hf_reason *reason = &inquiry->reason;
@@ -206,6 +208,9 @@ static void say_process(struct inquiry *inquiry, const char *lead)
     }
     if (reason->command[0] != '\0') {
         say(inquiry, " (%.200s)", reason->command);
+    }
+    if (reason->note[0] != '\0') {
+        say(inquiry, ", note \"%.256s\"", reason->note);
     }
 }
 

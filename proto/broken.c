@@ -4,7 +4,8 @@
  *
  *   [kind, request, error, closed_ns, more, hold_count, silent_count, [hold..., agent...]]
  *
- * A hold is a party as in LISTED, and an agent is a label.
+ * A hold is a party as in LISTED, and an agent is a label. All holds and agents fit into one frame.
+ * That is so because notes are cut to half their length if there are many holds.
  */
 #include "fields.h"
 
@@ -76,10 +77,12 @@ size_t hfi_broken_encode(const struct hfi_broken_frame *broken, const struct hfi
 
     HF_CHECK(broken->hold_count <= HFI_FRAME_BROKEN_HOLDS_MAX &&
              broken->silent_count <= HFI_FRAME_BROKEN_SILENT_MAX);
+    uint32_t note_max = broken->hold_count > HFI_FRAME_BROKEN_HOLDS_MAX / 2 ? HFI_FRAME_NOTE_MAX / 2
+                                                                            : HFI_FRAME_NOTE_MAX;
     hfi_write_frame_start(&writer, &frame);
     hfi_write_array(&writer, broken->hold_count + broken->silent_count);
     for (uint32_t i = 0; i < broken->hold_count; i++) {
-        hfi_write_party(&writer, &holds[i]);
+        hfi_write_party(&writer, &holds[i], note_max);
     }
     for (uint32_t i = 0; i < broken->silent_count; i++) {
         hfi_write_fields(&writer, silent_fields, 1, &silent[i]);

@@ -26,6 +26,7 @@ static const char *const rule_expected[HFI_TEXT_RULES] = {
     [HFI_TEXT_ADDRESS] = "0..127 visible ASCII characters",
     [HFI_TEXT_SEQUENCER] = "1..1023 visible ASCII characters",
     [HFI_TEXT_COMMAND] = "0..160 bytes of UTF-8 without control characters",
+    [HFI_TEXT_NOTE] = "0..256 bytes of UTF-8 without control characters",
 };
 
 /* ---- reading ---- */

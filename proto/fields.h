@@ -28,6 +28,7 @@ enum hfi_text_rule {
     HFI_TEXT_ADDRESS,       /* the address at which an agent listens; empty: it does not listen */
     HFI_TEXT_SEQUENCER,
     HFI_TEXT_COMMAND,
+    HFI_TEXT_NOTE,
     HFI_TEXT_RULES,
 };
 
@@ -179,9 +180,10 @@ bool hfi_read_further(struct hfi_reader *reader, uint32_t further, struct hfi_be
     __attribute__((warn_unused_result));
 /* Writes a frame of a known kind up to the array at its end. */
 void hfi_write_frame_start(struct hfi_writer *writer, const struct hfi_frame *frame);
-/* Writes one party as LISTED has it. Numbers out of their range become -1, and a command is cut and
- * cleaned. */
-void hfi_write_party(struct hfi_writer *writer, const struct hfi_party_frame *party);
+/* Writes one party as LISTED has it. Numbers out of their range become -1. A command is cut and
+ * cleaned, and so is a note, which is cut to note_max bytes. */
+void hfi_write_party(struct hfi_writer *writer, const struct hfi_party_frame *party,
+                     uint32_t note_max);
 /* Reads the array at the end of BROKEN, and sets *cursor to its first hold. */
 bool hfi_read_broken(struct hfi_reader *reader, uint32_t field_index,
                      const struct hfi_broken_frame *broken, struct hfi_listed_cursor *cursor)

@@ -103,6 +103,11 @@ static const struct hfi_field break_fields[] = {
     HFI_TEXT_AS("name", hfi_frame, break_lock.name, HFI_TEXT_NAME),
     HFI_INTEGER_AS("flags", hfi_frame, break_lock.flags, 0, HFI_BREAK_FRAME_NOW),
 };
+static const struct hfi_field note_fields[] = {
+    HFI_INTEGER(hfi_note_frame, handle, 0, UINT32_MAX),
+    HFI_INTEGER(hfi_note_frame, flags, 0, HFI_NOTE_NOW),
+    HFI_TEXT(hfi_note_frame, note, HFI_TEXT_NOTE),
+};
 static const struct hfi_field list_fields[] = {
     HFI_TEXT_AS("prefix", hfi_frame, list.prefix, HFI_TEXT_PREFIX),
     HFI_TEXT_AS("after", hfi_frame, list.after, HFI_TEXT_PREFIX),
@@ -210,6 +215,7 @@ static const struct frame_schema schemas[] = {
     {HFI_FRAME_UNWATCH, "UNWATCH", FIELDS(prefix_fields)},
     {HFI_FRAME_MEMBER, "MEMBER", FIELDS(member_fields), BASE(member)},
     {HFI_FRAME_BACKUP, "BACKUP", .count = 0},
+    {HFI_FRAME_NOTE, "NOTE", FIELDS(note_fields), BASE(note)},
     {HFI_FRAME_WELCOME, "WELCOME", FIELDS(welcome_fields), BASE(welcome), .versioned = true},
     {HFI_FRAME_REGION, "REGION", FIELDS(region_fields), BASE(region)},
     {HFI_FRAME_OPENED, "OPENED", FIELDS(opened_fields), BASE(opened)},

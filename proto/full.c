@@ -24,6 +24,7 @@ static const char *const names[HFI_TABLE_END] = {
     [HFI_TABLE_MEMORY] = "memory",
     [HFI_TABLE_ENDED] = "ended",
     [HFI_TABLE_GREETINGS] = "greetings",
+    [HFI_TABLE_NOTES] = "notes",
 };
 
 const char *hfi_table_name(uint32_t table)

@@ -7,9 +7,9 @@
  *   hashes = [author, incarnation, [index << 32 | hash...]]
  *
  * An item's body begins with its kind. It may end with further fields, which are optional and which
- * a reader skips if it does not know them. GOSSIP_LOCK has one: `last`. The number of entries of a
- * packet is known only at the end, so the head of their array always has the form with a 16-bit
- * count.
+ * a reader skips if it does not know them. GOSSIP_LOCK has two: `last`, then `notes`. If a lock has
+ * notes and is not closed, its `last` has only unknown values. The number of entries of a packet is
+ * known only at the end, so the head of their array always has the form with a 16-bit count.
  */
 #include "proto/gossip.h"
 
@@ -77,6 +77,7 @@ struct last_fields {
     struct hfi_text agent;
     struct hfi_text by_agent;
     struct hfi_text command;
+    struct hfi_text note;
 };
 
 static const struct hfi_field head_fields[] = {
@@ -158,6 +159,14 @@ static const struct hfi_field last_fields[] = {
     HFI_TEXT(last_fields, command, HFI_TEXT_COMMAND),
 };
 
+/* Optional, after the fields of `last`. */
+static const struct hfi_field last_note_fields[] = {
+    HFI_TEXT(last_fields, note, HFI_TEXT_NOTE),
+};
+
+static const struct hfi_field note_field = {
+    .name = "note", .type = HFI_FIELD_TEXT, .rule = HFI_TEXT_NOTE, .offset = 0};
+
 /* The fields of a kind of body. GOSSIP_LOCK has two arrays after its fields. */
 struct body_table {
     const struct hfi_field *fields;
@@ -213,16 +222,53 @@ static void chars_of_text(char *chars, struct hfi_text text)
 
 /* ---- bodies ---- */
 
-static void write_last(struct hfi_writer *writer, const struct gossip_last *last)
+/* Returns how many bytes each note of the lock may have. */
+static uint32_t note_room(const struct gossip_lock *lock)
+{
+    uint32_t notes = lock->has_last && lock->last.note[0] != '\0';
+    for (uint32_t i = 0; i < lock->holder_count; i++) {
+        notes += lock->holders[i].note[0] != '\0';
+    }
+    return notes > 2 ? GOSSIP_NOTES_MAX / notes : GOSSIP_NOTE_MAX;
+}
+
+static void write_last(struct hfi_writer *writer, const struct gossip_last *last, uint32_t room)
 {
     char cleaned[HFI_FRAME_COMMAND_MAX];
+    char cleaned_note[GOSSIP_NOTE_MAX];
     struct last_fields shown;
     memcpy(&shown.last, last, sizeof(*last));
     shown.agent = text_of_agent(&last->agent);
     shown.by_agent = text_of_agent(&last->by_agent);
     shown.command = hfi_command_shown(text_of_chars(last->command, GOSSIP_COMMAND_MAX), cleaned);
-    hfi_write_array(writer, COUNT(last_fields));
+    shown.note = hfi_note_shown(text_of_chars(last->note, GOSSIP_NOTE_MAX), room, cleaned_note);
+    hfi_write_array(writer, COUNT(last_fields) + (shown.note.size > 0 ? 1 : 0));
     hfi_write_fields(writer, last_fields, COUNT(last_fields), &shown);
+    hfi_write_fields(writer, last_note_fields, shown.note.size > 0 ? 1 : 0, &shown);
+}
+
+/* Writes the notes of the holders, in the order of the holders, if there are any. `last` stands
+ * before them. */
+static void write_notes(struct hfi_writer *writer, const struct gossip_lock *lock, uint32_t room)
+{
+    static const struct gossip_last unknown = {.pid = -1, .uid = -1, .ended_ms = -1, .by_uid = -1};
+    char cleaned[GOSSIP_NOTE_MAX];
+    bool any = false;
+    for (uint32_t i = 0; i < lock->holder_count; i++) {
+        any = any || lock->holders[i].note[0] != '\0';
+    }
+    if (!any) {
+        return;
+    }
+    if (!lock->has_last) {
+        write_last(writer, &unknown, 0);
+    }
+    hfi_write_array(writer, lock->holder_count);
+    for (uint32_t i = 0; i < lock->holder_count; i++) {
+        struct hfi_text note = hfi_note_shown(text_of_chars(lock->holders[i].note, GOSSIP_NOTE_MAX),
+                                              room, cleaned);
+        hfi_write_fields(writer, &note_field, 1, &note);
+    }
 }
 
 static void write_lock(struct hfi_writer *writer, const struct gossip_lock *lock)
@@ -254,8 +300,9 @@ static void write_lock(struct hfi_writer *writer, const struct gossip_lock *lock
         hfi_write_fields(writer, waiter_fields, COUNT(waiter_fields), &lock->waiters[i]);
     }
     if (lock->has_last) {
-        write_last(writer, &lock->last);
+        write_last(writer, &lock->last, note_room(lock));
     }
+    write_notes(writer, lock, note_room(lock));
 }
 
 size_t gossip_body_encode(const struct gossip_item *item, void *buffer, size_t size)
@@ -295,6 +342,7 @@ static bool read_holder(struct hfi_reader *reader, struct gossip_holder *out)
         return false;
     }
     fields.holder.command[0] = '\0';
+    fields.holder.note[0] = '\0';
     *out = fields.holder;
     chars_of_text(out->command, fields.command);
     return true;
@@ -332,25 +380,58 @@ static bool read_last(struct hfi_reader *reader, struct gossip_last *out)
     memset(&fields, 0, sizeof(fields));
     if (!hfi_read_array(reader, 0, NULL, COUNT(last_fields), COUNT(last_fields) + FURTHER_MAX,
                         &length) ||
-        !hfi_read_fields(reader, last_fields, COUNT(last_fields), 0, &fields) ||
-        !hfi_skip_items(reader, length - COUNT(last_fields))) {
+        !hfi_read_fields(reader, last_fields, COUNT(last_fields), 0, &fields)) {
+        return false;
+    }
+    length -= COUNT(last_fields);
+    if (length > 0 && (!hfi_read_fields(reader, last_note_fields, 1, 0, &fields) ||
+                       !hfi_skip_items(reader, length - 1))) {
         return false;
     }
     agent_of_text(&fields.last.agent, fields.agent);
     agent_of_text(&fields.last.by_agent, fields.by_agent);
     *out = fields.last;
     chars_of_text(out->command, fields.command);
+    chars_of_text(out->note, fields.note);
+    return true;
+}
+
+/* Returns whether nothing is known of the hold: `last` stands there only because notes follow. */
+static bool last_is_empty(const struct gossip_last *last)
+{
+    return last->agent.length == 0 && last->pid < 0 && last->uid < 0 && last->ended_ms < 0 &&
+           last->ending == 0 && last->command[0] == '\0' && last->note[0] == '\0';
+}
+
+/* Reads the notes of the holders. There are as many as holders. */
+static bool read_notes(struct hfi_reader *reader, struct gossip_lock *lock)
+{
+    uint32_t count;
+    if (!hfi_read_array(reader, 0, NULL, lock->holder_count, lock->holder_count, &count)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        struct hfi_text note;
+        if (!hfi_read_fields(reader, &note_field, 1, 0, &note)) {
+            return false;
+        }
+        chars_of_text(lock->holders[i].note, note);
+    }
     return true;
 }
 
 /* Reads the further fields, which follow those that read_beginning() has read. */
 static bool read_further(struct hfi_reader *reader, uint32_t further, struct gossip_item *out)
 {
-    if (out->kind == GOSSIP_LOCK && further > 0) {
-        out->as.lock.has_last = true;
-        return read_last(reader, &out->as.lock.last) && hfi_skip_items(reader, further - 1);
+    struct gossip_lock *lock = &out->as.lock;
+    if (out->kind != GOSSIP_LOCK || further == 0) {
+        return hfi_skip_items(reader, further);
     }
-    return hfi_skip_items(reader, further);
+    if (!read_last(reader, &lock->last)) {
+        return false;
+    }
+    lock->has_last = lock->closed_ms > 0 || !last_is_empty(&lock->last);
+    return further == 1 || (read_notes(reader, lock) && hfi_skip_items(reader, further - 2));
 }
 
 /* Reads the kind and its own fields, without further fields. */

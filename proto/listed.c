@@ -4,12 +4,13 @@
  *   [kind, request, more, [lock...]]
  *   lock  = [name, state, closed_ns, age_ns, coordinator, holder_count, more_parties, [party...],
  *            behind]
- *   party = [pid, uid, elapsed_ns, remaining_ns, token, mode, agent, command]
- *   behind = [ending, elapsed_ns, pid, uid, agent, command, by_uid, by_agent]
+ *   party = [pid, uid, elapsed_ns, remaining_ns, token, mode, agent, command, note]
+ *   behind = [ending, elapsed_ns, pid, uid, agent, command, by_uid, by_agent, note]
  *
  * The parties of a lock are its holders, then its waiters in the order of the queue. `behind` is
- * optional: an agent that knows none of its values leaves it out. A reader skips further elements
- * of a lock and of `behind`, which a later release may add. The number of locks is known only at
+ * optional: an agent that knows none of its values leaves it out. A `note` is optional, too. A
+ * reader skips further elements of a lock, a party and of `behind`, which a later release may add.
+ * The number of locks is known only at
  * the end. So the head of the array of locks always has the form with a 16-bit count, and the
  * builder overwrites the page's head at the end.
  *
@@ -29,10 +30,11 @@ enum {
     PAGE_FIELDS = 4,
     LOCK_ELEMENTS = 8, /* counts the array of parties, but not the optional elements */
     LOCK_ELEMENTS_MAX = 16,
-    PARTY_ELEMENTS = 8,
+    PARTY_ELEMENTS = 8, /* without the note */
+    PARTY_ELEMENTS_MAX = 16,
     BEHIND_ELEMENTS = 8,
     BEHIND_ELEMENTS_MAX = 16,
-    /* room for the page's head (15 bytes) and the largest lock without parties (320 bytes, and 270
+    /* room for the page's head (15 bytes) and the largest lock without parties (320 bytes, and 530
      * more for `behind`) */
     PAGE_SIZE_MIN = 1024,
 };
@@ -67,6 +69,14 @@ static const struct hfi_field behind_fields[] = {
     HFI_TEXT(hfi_behind_frame, command, HFI_TEXT_COMMAND),
     HFI_INTEGER(hfi_behind_frame, by_uid, -1, UINT32_MAX),
     HFI_TEXT(hfi_behind_frame, by_agent, HFI_TEXT_LABEL_OR_NONE),
+};
+
+static const struct hfi_field party_note_fields[] = {
+    HFI_TEXT(hfi_party_frame, note, HFI_TEXT_NOTE),
+};
+
+static const struct hfi_field behind_note_fields[] = {
+    HFI_TEXT(hfi_behind_frame, note, HFI_TEXT_NOTE),
 };
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -105,6 +115,15 @@ static bool skip_unknown(struct hfi_reader *reader, uint32_t field_index, uint32
     return false;
 }
 
+/* Reads the note, which is the first element after `elements` others, and skips those after it. */
+static bool read_optional(struct hfi_reader *reader, const struct hfi_field *note_field,
+                          uint32_t elements, uint32_t length, void *out, struct hfi_text *note)
+{
+    *note = (struct hfi_text){NULL, 0};
+    return length == elements || (hfi_read_fields(reader, note_field, 1, elements, out) &&
+                                  skip_unknown(reader, elements + 1, length - elements - 1));
+}
+
 bool hfi_read_further(struct hfi_reader *reader, uint32_t further, struct hfi_behind_frame *out)
 {
     uint32_t length;
@@ -115,7 +134,7 @@ bool hfi_read_further(struct hfi_reader *reader, uint32_t further, struct hfi_be
     return hfi_read_array(reader, LOCK_ELEMENTS, "behind", BEHIND_ELEMENTS, BEHIND_ELEMENTS_MAX,
                           &length) &&
            hfi_read_fields(reader, behind_fields, COUNT(behind_fields), 0, out) &&
-           skip_unknown(reader, BEHIND_ELEMENTS, length - BEHIND_ELEMENTS) &&
+           read_optional(reader, behind_note_fields, BEHIND_ELEMENTS, length, out, &out->note) &&
            skip_unknown(reader, LOCK_ELEMENTS + 1, further - 1);
 }
 
@@ -123,8 +142,9 @@ bool hfi_read_party(struct hfi_reader *reader, struct hfi_party_frame *out)
 {
     uint32_t length;
 
-    return hfi_read_array(reader, 0, NULL, PARTY_ELEMENTS, PARTY_ELEMENTS, &length) &&
-           hfi_read_fields(reader, party_fields, COUNT(party_fields), 0, out);
+    return hfi_read_array(reader, 0, NULL, PARTY_ELEMENTS, PARTY_ELEMENTS_MAX, &length) &&
+           hfi_read_fields(reader, party_fields, COUNT(party_fields), 0, out) &&
+           read_optional(reader, party_note_fields, PARTY_ELEMENTS, length, out, &out->note);
 }
 
 static struct hfi_reader reader_of(const struct hfi_listed_cursor *cursor)
@@ -224,20 +244,21 @@ static int64_t time_shown(int64_t time_ns)
     return time_ns < -1 ? 0 : time_ns;
 }
 
-struct hfi_text hfi_command_shown(struct hfi_text command, char *cleaned)
+/* Copies the text to `cleaned`, up to max bytes. '?' replaces bytes that are not text. */
+static struct hfi_text text_shown(struct hfi_text text, uint32_t max, char *cleaned)
 {
     size_t used = 0;
     size_t at = 0;
 
-    while (at < command.size) {
-        size_t size = hfi_utf8_size(command.bytes + at, command.size - at);
+    while (at < text.size) {
+        size_t size = hfi_utf8_size(text.bytes + at, text.size - at);
         size_t shown = size > 0 ? size : 1;
 
-        if (used + shown > HFI_FRAME_COMMAND_MAX) {
+        if (used + shown > max) {
             break;
         }
         if (size > 0) {
-            memcpy(cleaned + used, command.bytes + at, size);
+            memcpy(cleaned + used, text.bytes + at, size);
         } else {
             cleaned[used] = '?';
         }
@@ -245,6 +266,16 @@ struct hfi_text hfi_command_shown(struct hfi_text command, char *cleaned)
         at += shown;
     }
     return (struct hfi_text){.bytes = cleaned, .size = (uint32_t)used};
+}
+
+struct hfi_text hfi_command_shown(struct hfi_text command, char *cleaned)
+{
+    return text_shown(command, HFI_FRAME_COMMAND_MAX, cleaned);
+}
+
+struct hfi_text hfi_note_shown(struct hfi_text note, uint32_t max, char *cleaned)
+{
+    return text_shown(note, max < HFI_FRAME_NOTE_MAX ? max : HFI_FRAME_NOTE_MAX, cleaned);
 }
 
 struct hfi_text hfi_command_of(const char *words, size_t size, char *cleaned)
@@ -269,9 +300,11 @@ static int64_t number_shown(int64_t number, int64_t max)
     return number < -1 || number > max ? -1 : number;
 }
 
-void hfi_write_party(struct hfi_writer *writer, const struct hfi_party_frame *party)
+void hfi_write_party(struct hfi_writer *writer, const struct hfi_party_frame *party,
+                     uint32_t note_max)
 {
     char cleaned[HFI_FRAME_COMMAND_MAX];
+    char cleaned_note[HFI_FRAME_NOTE_MAX];
     struct hfi_party_frame shown = *party;
 
     HF_CHECK(party->mode <= HF_SHARED && hfi_text_fits(HFI_TEXT_LABEL_OR_NONE, party->agent));
@@ -280,13 +313,16 @@ void hfi_write_party(struct hfi_writer *writer, const struct hfi_party_frame *pa
     shown.elapsed_ns = time_shown(party->elapsed_ns);
     shown.remaining_ns = time_shown(party->remaining_ns);
     shown.command = hfi_command_shown(party->command, cleaned);
-    hfi_write_array(writer, PARTY_ELEMENTS);
+    shown.note = hfi_note_shown(party->note, note_max, cleaned_note);
+    hfi_write_array(writer, PARTY_ELEMENTS + (shown.note.size > 0 ? 1 : 0));
     hfi_write_fields(writer, party_fields, COUNT(party_fields), &shown);
+    hfi_write_fields(writer, party_note_fields, shown.note.size > 0 ? 1 : 0, &shown);
 }
 
 static void write_behind(struct hfi_writer *writer, const struct hfi_behind_frame *behind)
 {
     char cleaned[HFI_FRAME_COMMAND_MAX];
+    char cleaned_note[HFI_FRAME_NOTE_MAX];
     struct hfi_behind_frame shown;
 
     if (behind == NULL) {
@@ -301,8 +337,10 @@ static void write_behind(struct hfi_writer *writer, const struct hfi_behind_fram
     shown.uid = number_shown(behind->uid, UINT32_MAX);
     shown.by_uid = number_shown(behind->by_uid, UINT32_MAX);
     shown.command = hfi_command_shown(behind->command, cleaned);
-    hfi_write_array(writer, BEHIND_ELEMENTS);
+    shown.note = hfi_note_shown(behind->note, HFI_FRAME_NOTE_MAX, cleaned_note);
+    hfi_write_array(writer, BEHIND_ELEMENTS + (shown.note.size > 0 ? 1 : 0));
     hfi_write_fields(writer, behind_fields, COUNT(behind_fields), &shown);
+    hfi_write_fields(writer, behind_note_fields, shown.note.size > 0 ? 1 : 0, &shown);
 }
 
 /* Writes the lock and the head of its array of parties, without the parties. */
@@ -331,14 +369,14 @@ static void lock_cut(struct hfi_lock_frame *lock, const struct hfi_party_frame *
     write_lock(&counter, lock);
     write_behind(&counter, lock->behind);
     while (holder_count < lock->holder_count) {
-        hfi_write_party(&counter, &holders[holder_count]);
+        hfi_write_party(&counter, &holders[holder_count], HFI_FRAME_NOTE_MAX);
         if (counter.failed) {
             break;
         }
         holder_count++;
     }
     while (!counter.failed && waiter_count < lock->waiter_count) {
-        hfi_write_party(&counter, &waiters[waiter_count]);
+        hfi_write_party(&counter, &waiters[waiter_count], HFI_FRAME_NOTE_MAX);
         if (counter.failed) {
             break;
         }
@@ -377,10 +415,10 @@ bool hfi_listed_add(struct hfi_listed_builder *builder, const struct hfi_lock_fr
     }
     write_lock(&writer, &shown);
     for (uint32_t i = 0; i < shown.holder_count; i++) {
-        hfi_write_party(&writer, &parties[i]);
+        hfi_write_party(&writer, &parties[i], HFI_FRAME_NOTE_MAX);
     }
     for (uint32_t i = 0; i < shown.waiter_count; i++) {
-        hfi_write_party(&writer, &waiters[i]);
+        hfi_write_party(&writer, &waiters[i], HFI_FRAME_NOTE_MAX);
     }
     write_behind(&writer, shown.behind);
     if (writer.failed) {

@@ -104,6 +104,8 @@ bool hfi_text_fits(enum hfi_text_rule rule, struct hfi_text text)
         return text.size > 0 && text.size < HF_SEQUENCER_MAX && is_visible(text.bytes, text.size);
     case HFI_TEXT_COMMAND:
         return text.size <= HFI_FRAME_COMMAND_MAX && is_clean_utf8(text.bytes, text.size);
+    case HFI_TEXT_NOTE:
+        return text.size <= HFI_FRAME_NOTE_MAX && is_clean_utf8(text.bytes, text.size);
     case HFI_TEXT_RULES:
         break;
     }

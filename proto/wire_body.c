@@ -226,6 +226,9 @@ static void write_field(struct hfi_writer *writer, const struct field *field,
     case FIELD_BROKEN_ITEMS:
         wire_write_items(writer, (const void *)(member - offsetof(struct message_broken, count)));
         break;
+    case FIELD_BROKEN_NOTES:
+        wire_write_notes(writer, (const void *)(member - offsetof(struct message_broken, count)));
+        break;
     case FIELD_VOTERS:
         wire_write_voters(writer, (const void *)member);
         break;
@@ -264,6 +267,8 @@ static bool read_field(struct hfi_reader *reader, const struct field *field, uns
         return read_partitions(reader, (struct message_partitions *)(void *)member);
     case FIELD_BROKEN_ITEMS:
         return wire_read_items(reader, (void *)(member - offsetof(struct message_broken, count)));
+    case FIELD_BROKEN_NOTES:
+        return wire_read_notes(reader, (void *)(member - offsetof(struct message_broken, count)));
     case FIELD_VOTERS:
         return wire_read_voters(reader, (void *)member);
     }

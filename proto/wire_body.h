@@ -59,5 +59,9 @@ bool wire_read_voters(struct hfi_reader *reader, struct message_voters *voters)
 void wire_write_items(struct hfi_writer *writer, const struct message_broken *broken);
 bool wire_read_items(struct hfi_reader *reader, struct message_broken *broken)
     __attribute__((warn_unused_result));
+/* Write and read the notes of the holds of a BROKEN, whose items are set already. */
+void wire_write_notes(struct hfi_writer *writer, const struct message_broken *broken);
+bool wire_read_notes(struct hfi_reader *reader, struct message_broken *broken)
+    __attribute__((warn_unused_result));
 
 #endif

@@ -5,9 +5,10 @@
  *
  *   owners = [label...]
  *   holds  = [[pid, uid, held_ms, token, shared, command]...]
+ *   notes  = [note...], one for each hold; or [] if no hold has one
  *
- * A number that is not known is -1, and a command that is not known is empty. The writer cuts and
- * cleans a command as in LISTED, because other processes choose their commands.
+ * A number that is not known is -1, and a command or note that is not known is empty. The writer
+ * cuts and cleans commands and notes as in LISTED, because other processes choose them.
  *
  *   record = [cell_id, cell_id, recoveries, number, next_ballot_id, complete, act, changed,
  *             voters], or []
@@ -269,5 +270,56 @@ bool wire_read_items(struct hfi_reader *reader, struct message_broken *broken)
         }
     }
     broken->count = (uint8_t)head.value;
+    return true;
+}
+
+static bool has_notes(const struct message_broken *broken)
+{
+    bool any = false;
+
+    for (uint32_t i = 0; broken->part == MESSAGE_BROKEN_HOLDS && i < broken->count; i++) {
+        any = any || broken->items.holds[i].note_size > 0;
+    }
+    return any;
+}
+
+void wire_write_notes(struct hfi_writer *writer, const struct message_broken *broken)
+{
+    uint32_t count = has_notes(broken) ? broken->count : 0;
+
+    hfi_write_array(writer, count);
+    for (uint32_t i = 0; i < count; i++) {
+        char cleaned[HFI_FRAME_NOTE_MAX];
+        struct hfi_text note = hfi_note_shown(
+            (struct hfi_text){message_broken_note(broken, i), broken->items.holds[i].note_size},
+            HFI_FRAME_NOTE_MAX, cleaned);
+
+        hfi_write_string(writer, note.bytes, note.size);
+    }
+}
+
+bool wire_read_notes(struct hfi_reader *reader, struct message_broken *broken)
+{
+    struct hfi_item head = hfi_read_item(reader);
+    uint32_t used = 0;
+
+    if (head.type != HFI_ITEM_ARRAY || (head.value != 0 && (broken->part != MESSAGE_BROKEN_HOLDS ||
+                                                            head.value != broken->count))) {
+        return false;
+    }
+    for (uint32_t i = 0; i < head.value; i++) {
+        struct hfi_item item = hfi_read_item(reader);
+
+        if (item.type != HFI_ITEM_TEXT || !hfi_text_fits(HFI_TEXT_NOTE, item.text)) {
+            return false;
+        }
+        if (item.text.size <= MESSAGE_NOTES_MAX - used) { /* else the note is left out */
+            char *notes = broken->items.room + broken->count * sizeof(struct message_hold);
+
+            memcpy(notes + used, item.text.bytes, item.text.size);
+            broken->items.holds[i].note_size = (uint16_t)item.text.size;
+            used += item.text.size;
+        }
+    }
     return true;
 }

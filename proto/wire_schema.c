@@ -141,6 +141,7 @@ static const struct field broken_optional[] = {
     U32(message_broken, closed_ms),
     U32(message_broken, total),
     FIELD(message_broken, count, FIELD_BROKEN_ITEMS, 0),
+    FIELD_AS("notes", message_broken, count, FIELD_BROKEN_NOTES, 0),
 };
 static const struct field check_fields[] = {
     AGENT(message_check, agent), U64(message_check, request_id), NAME(message_check, name),
@@ -320,7 +321,7 @@ static const struct message_schema schemas[] = {
     [MESSAGE_REFUSED] = SCHEMA_NEWEST("REFUSED", refused_fields, refused_optional, 2),
     [MESSAGE_OWNER] = SCHEMA("OWNER", owner_fields),
     [MESSAGE_BREAK_HOLD] = SCHEMA_OPTIONAL("BREAK_HOLD", break_fields, break_optional),
-    [MESSAGE_BROKEN] = SCHEMA_OPTIONAL("BROKEN", outcome_fields, broken_optional),
+    [MESSAGE_BROKEN] = SCHEMA_NEWEST("BROKEN", outcome_fields, broken_optional, 1),
     [MESSAGE_CHECK] = SCHEMA("CHECK", check_fields),
     [MESSAGE_CHECKED] = SCHEMA("CHECKED", outcome_fields),
     [MESSAGE_HELLO_ACK] = SCHEMA("HELLO_ACK", hello_fields),

@@ -22,6 +22,7 @@ enum field_type {
     FIELD_RELEASE,
     FIELD_PARTITIONS,
     FIELD_BROKEN_ITEMS, /* count and items of struct message_broken; `part` is set already */
+    FIELD_BROKEN_NOTES, /* the notes of the holds, which are set already otherwise */
     FIELD_VOTERS,       /* a record of voters; count 0 if there is none */
 };
 

@@ -128,6 +128,11 @@ static void holder(struct html *html, const struct host_part *part, enum config_
             html_string(html, part->command);
             html_add(html, "</bdi></code>");
         }
+        if (part->note[0] != '\0') {
+            html_add(html, "<br><bdi>");
+            html_string(html, part->note);
+            html_add(html, "</bdi>");
+        }
     } else if (part->holders > 1) {
         html_add(html, " <small>(%u processes)</small>", part->holders);
     }

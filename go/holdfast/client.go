@@ -49,7 +49,8 @@ type Client struct {
 type handle struct {
 	lock *C.hf_lock
 	key  handleKey
-	asks int // how many calls of hf_why use it, also while it is idle; protected by Client.mutex
+	note string // belongs to whoever has the handle
+	asks int    // how many calls of hf_why use it, also while it is idle; protected by Client.mutex
 }
 
 // Handles with equal keys are interchangeable.

@@ -111,6 +111,7 @@ type Reason struct {
 	UID     int64         // the user of that holder, or the user that broke the hold
 	Agent   string        // the agent on the host of that holder or user
 	Command string        // the command line of that holder, maybe cut off
+	Note    string        // the note of that holder, maybe cut off
 	Holders uint64        // how many holders are known
 	Waiters uint64        // how many waiters are known
 }
@@ -125,6 +126,7 @@ func reasonOf(raw *C.struct_hf_reason) *Reason {
 		UID:     int64(raw.uid),
 		Agent:   printable(C.GoString(&raw.agent[0])),
 		Command: printable(C.GoString(&raw.command[0])),
+		Note:    printable(C.GoString(&raw.note[0])),
 		Holders: uint64(raw.holders),
 		Waiters: uint64(raw.waiters),
 	}

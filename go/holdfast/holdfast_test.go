@@ -505,6 +505,20 @@ func TestOtherPrograms(t *testing.T) {
 	unlock(t, hold)
 }
 
+func TestNote(t *testing.T) {
+	client := connect(t)
+	for _, note := range []string{"migration 42", "", "another"} {
+		hold := lock(t, client, "noted", Note(note))
+		_, err := client.Lock(context.Background(), "noted", Try())
+		isError(t, err, ErrBusy)
+		var failed *Error
+		if !errors.As(err, &failed) || failed.Reason == nil || failed.Reason.Note != note {
+			t.Errorf("%v: the note is not %q", err, note)
+		}
+		unlock(t, hold)
+	}
+}
+
 func TestInvalid(t *testing.T) {
 	client := connect(t)
 	for _, c := range []struct {
@@ -521,6 +535,7 @@ func TestInvalid(t *testing.T) {
 		{"n", MaxStall(time.Nanosecond), ErrInvalid, "MaxStall(1ns): expected at least 1ms"},
 		{"n", LockDelay(-1), ErrInvalid, "LockDelay(-1ns): expected 0s to 1m0s"},
 		{"n", LockDelay(time.Hour), ErrInvalid, "LockDelay(1h0m0s): expected"},
+		{"n", Note(strings.Repeat("n", 257)), ErrInvalid, "Note: 257 bytes, expected at most 256"},
 		{"n", Timeout(0), ErrInvalid, "Timeout(0s): expected more than 0"},
 	} {
 		_, err := client.Lock(context.Background(), c.name, c.option)

@@ -1,5 +1,6 @@
 package holdfast
 
+// #include <stdlib.h>
 // #include <holdfast/holdfast.h>
 import "C"
 
@@ -9,6 +10,7 @@ import (
 	"math"
 	"strings"
 	"time"
+	"unsafe"
 )
 
 // An Option is an option of Client.Lock.
@@ -17,6 +19,7 @@ type Option func(*request)
 // A request is what a call of Lock asks for.
 type request struct {
 	key     handleKey
+	note    string
 	shared  bool
 	timeout time.Duration // 0: only try; math.MaxInt64: wait as long as ctx allows
 	fault   string        // the first option that is out of its range, and what was expected
@@ -81,6 +84,18 @@ func Barging() Option {
 	return func(r *request) { r.key.barging = true }
 }
 
+// Note says for what the lock is held. Other users see it beside this process's command, as in
+// `holdfast show`. At most 256 bytes.
+func Note(text string) Option {
+	return func(r *request) {
+		if (len(text) > C.HF_NOTE_MAX || strings.ContainsRune(text, 0)) && r.fault == "" {
+			r.fault = fmt.Sprintf("Note: %d bytes, expected at most %d without a zero byte", len(text),
+				C.HF_NOTE_MAX)
+		}
+		r.note = text
+	}
+}
+
 // Lock waits for the lock of that name, and takes it. The name has 1 to 255 bytes of UTF-8 without
 // control characters.
 //
@@ -115,12 +130,24 @@ func (c *Client) Lock(ctx context.Context, name string, options ...Option) (*Hol
 	if err != nil {
 		return nil, err
 	}
+	h.setNote(r.note)
 	hold, err := c.acquire(ctx, h, &r, what)
 	if err != nil {
 		c.giveBack(h)
 		return nil, err
 	}
 	return hold, nil
+}
+
+// setNote sets the note on the handle's next hold. It asks the agent only if the note changes.
+func (h *handle) setNote(note string) {
+	if h.note == note {
+		return
+	}
+	text := C.CString(note)
+	defer C.free(unsafe.Pointer(text))
+	C.hf_set_note(h.lock, text) // Note has checked the text
+	h.note = note
 }
 
 // acquire takes the lock with the handle. If it fails, the handle has no hold.

@@ -39,6 +39,8 @@ struct hf_party {
     uint64_t token;
     int64_t elapsed_ns;   /* for how long the party has held the lock, or waited for it */
     int64_t remaining_ns; /* for how long a holder's hold still counts; -1 for a waiter */
+    const char *note;     /* a holder's note (hf_set_note); NULL: none, not known, or a waiter. The
+                             note of a holder on another host may be cut off */
 };
 
 /* How a hold ended without a release. A later version may have more kinds. */
@@ -64,6 +66,7 @@ struct hf_behind {
     int64_t elapsed_ns;   /* how long ago the hold ended */
     const char *by_agent; /* HF_ENDING_BROKEN: the agent of the administrator that broke the hold */
     int64_t by_uid;       /* HF_ENDING_BROKEN: that administrator */
+    const char *note;     /* the note on the hold (hf_set_note) */
 };
 
 struct hf_lock_info {

@@ -87,6 +87,9 @@ enum {
 /* The size of a buffer that is large enough for any sequencer with its final zero. */
 enum { HF_SEQUENCER_MAX = 1024 };
 
+/* The most bytes of a note (hf_set_note), without its final zero. */
+enum { HF_NOTE_MAX = 256 };
+
 enum {
     HF_FOREVER = -1,       /* as a timeout: wait for ever */
     HF_NO_LOCK_DELAY = -1, /* hf_lock_options.lock_delay_ns: the lock opens at once */
@@ -103,7 +106,7 @@ enum {
  */
 /* clang-format off */
 #define HF_OPTIONS_INIT {sizeof(struct hf_options), NULL, 0, NULL, 0, NULL}
-#define HF_LOCK_OPTIONS_INIT {sizeof(struct hf_lock_options), 0, 0, 0, 0, 0}
+#define HF_LOCK_OPTIONS_INIT {sizeof(struct hf_lock_options), 0, 0, 0, 0, 0, NULL}
 /* clang-format on */
 
 /* For hf_connect. */
@@ -139,6 +142,8 @@ struct hf_lock_options {
     /* a hold ends if hf_progress has not been called for this time; default: no limit. Less than 1
      * ms is HF_EINVAL */
     int64_t max_stall_ns;
+    /* NULL, or the note on the handle's holds: see hf_set_note. hf_open copies the text */
+    const char *note;
 };
 
 /* A new hold. hf_acquire fills in this struct, which the caller owns and need not initialise. */
@@ -176,11 +181,11 @@ enum hf_reason_kind {
     /* of hf_why: nothing is known that prevents a take now; of an event: the reason is not known */
     HF_WHY_NOTHING = 0,
     /* why a handle does not get the lock */
-    HF_WHY_HELD,    /* agent, pid, uid, command and since_ns describe the first holder */
+    HF_WHY_HELD,    /* agent, pid, uid, command, note and since_ns describe the first holder */
     HF_WHY_AWAITED, /* no holder is known, and other handles wait for the lock */
-    /* a lock-delay keeps the lock closed, for closed_ns more; agent, pid, uid and command describe
-     * the ended hold for which it is closed, as far as it is known; since_ns: how long ago that
-     * hold ended */
+    /* a lock-delay keeps the lock closed, for closed_ns more; agent, pid, uid, command and note
+     * describe the ended hold for which it is closed, as far as it is known; since_ns: how long ago
+     * that hold ended */
     HF_WHY_CLOSED,
     /* no majority of the voters answers this host; text names the voters that do not; since_ns: for
      * how long this host has had no session */
@@ -227,12 +232,14 @@ struct hf_reason {
     char agent[40];
     char command[512]; /* the holder's command line, maybe cut off */
     /* the whole reason in one English line, without the lock's name; it may contain bytes of other
-     * users' command lines, so remove control characters before you print it */
+     * users' command lines and notes, so remove control characters before you print it */
     char text[1024];
+    char note[264]; /* the holder's note (hf_set_note), maybe cut off */
 };
 
 /* clang-format off */
-#define HF_REASON_INIT {sizeof(struct hf_reason), HF_WHY_NOTHING, 0, 0, 0, 0, 0, 0, 0, "", "", ""}
+#define HF_REASON_INIT \
+    {sizeof(struct hf_reason), HF_WHY_NOTHING, 0, 0, 0, 0, 0, 0, 0, "", "", "", ""}
 /* clang-format on */
 
 /*
@@ -277,6 +284,23 @@ const char *hf_lock_name(const hf_lock *lock);
  */
 void hf_lock_set_data(hf_lock *lock, void *data);
 void *hf_lock_data(const hf_lock *lock);
+
+/*
+ * Sets the note that other users see beside this process's command while the handle holds the lock:
+ * for what it is held, as in "migration 42, ask Ada". It counts from the handle's next acquire on,
+ * until it is changed. A hold that the handle has now keeps the note that it began with. text has
+ * at most HF_NOTE_MAX bytes of UTF-8; '?' replaces control characters and bytes that are not UTF-8.
+ * NULL or "" takes the note away. The library copies the text, and sends it to the agent in this
+ * call. So an acquire or a release sends no message because of a note.
+ *
+ * A note is only for people. Any user who may list the lock can read it. Without an agent the call
+ * succeeds, and the library sends the note when it has opened the lock with an agent again. If the
+ * agent has no room for one more note, the call succeeds, too. Then the hold is shown without the
+ * note, and the agent's log says so (table_full). Any thread may call this function, which waits
+ * for the agent's answer for at most 5 s.
+ * HF_EINVAL: also if the text is too long. HF_EFORKED.
+ */
+int hf_set_note(hf_lock *lock, const char *text);
 
 /*
  * Takes the lock. A negative timeout_ns waits for ever, and 0 only tries. out may be NULL.

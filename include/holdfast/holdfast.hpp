@@ -175,6 +175,11 @@ class lock
     {
         detail::check(hf_cancel(get()));
     }
+    /* Sets the note on the next holds: see hf_set_note. An empty text takes it away. */
+    void set_note(const std::string &text)
+    {
+        detail::check(hf_set_note(get(), detail::c_string(text)));
+    }
 
   private:
     struct lock_deleter {

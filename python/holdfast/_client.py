@@ -166,6 +166,7 @@ class Client:
         lease: float | None = None,
         max_stall: float | None = None,
         barging: bool = False,
+        note: str | None = None,
     ) -> Lock:
         """Opens the lock of that name. Durations are in seconds.
 
@@ -177,6 +178,8 @@ class Client:
         max_stall: a hold ends if Hold.progress() has not been called for this time (default: no
         limit; at least 1 ms).
         barging: faster under contention, but the handle may overtake those that wait.
+        note: for what the lock is held; other users see it beside this process's command, as in
+        `holdfast show`. At most 256 bytes.
 
         Raises InvalidArgument, NameTooLong, AccessDenied, Full, NoAgent, Unserved.
         """
@@ -191,6 +194,8 @@ class Client:
             if limit is not None:
                 # the library takes 0 for no limit; so 0 becomes 1 ns, which the library refuses
                 setattr(options, f"{key}_ns", max(nanoseconds(limit, key), 1))
+        if note is not None:
+            options.note = text_bytes(note, "the note")
         return Lock(self, name, text_bytes(name, "the name"), options)
 
     def check_sequencer(self, sequencer: str) -> None:

@@ -79,6 +79,8 @@ class Reason:
     """The command line of that holder, maybe cut off."""
     holders: int
     waiters: int
+    note: str = ""
+    """That holder's note, maybe cut off."""
 
 
 def reason_of(raw: _library.HfReason) -> Reason:
@@ -96,6 +98,7 @@ def reason_of(raw: _library.HfReason) -> Reason:
         command=printable(raw.command),
         holders=raw.holders,
         waiters=raw.waiters,
+        note=printable(raw.note),
     )
 
 

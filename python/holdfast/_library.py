@@ -49,6 +49,7 @@ class HfLockOptions(ctypes.Structure):
         ("lock_delay_ns", c_int64),
         ("lease_ns", c_int64),
         ("max_stall_ns", c_int64),
+        ("note", c_char_p),
     ]
 
 
@@ -86,6 +87,7 @@ class HfReason(ctypes.Structure):
         ("agent", c_char * 40),
         ("command", c_char * 512),
         ("text", c_char * 1024),
+        ("note", c_char * 264),
     ]
 
 

@@ -4,6 +4,7 @@
  * lock-delay of a dead holder on another host; it is closed for the lock-delay of a whole host that
  * vanished; two of the three voters are gone; two have just been stopped. Both cases of a
  * lock-delay also run with a host-a that speaks an earlier version of the messages between agents.
+ * One test is about the note of a holder on another host.
  */
 #include "../suite_main.h"
 #include "actor.h"
@@ -161,6 +162,60 @@ START_TEST(held_on_another_host)
     ck_assert_int_eq(run_on(1, "show job"), 0);
     snprintf(found, sizeof(found), ", user %s, agent host-a", user);
     ck_assert_msg(strstr(line, found) != NULL, "%s: %s", found, line);
+}
+END_TEST
+
+/* A process on host-a holds the lock, with a note. Host-b, where a process waits, and host-c show
+ * the note, and the report of a break has it. known: host-a reports its notes, because it speaks
+ * the present version of the messages between agents. */
+static void noted(bool known)
+{
+    struct hf_options options = HF_OPTIONS_INIT;
+    struct hf_lock_options note = HF_LOCK_OPTIONS_INIT;
+    hf_client *client_a = NULL;
+    hf_lock *lock_a = NULL;
+    options.socket = agents[0].socket;
+    note.note = "migration 41";
+    note.lock_delay_ns = DELAY_MS * MS;
+    ck_assert_int_eq(hf_connect(&options, &client_a), 0);
+    ck_assert_int_eq(hf_open(client_a, "job", &note, &lock_a), 0);
+    ck_assert_int_eq(hf_acquire(lock_a, HF_EXCLUSIVE, GUARD_MS * MS, NULL), 0);
+    struct hf_reason reason = await_kind(HF_WHY_HELD);
+    ck_assert_str_eq(reason.note, known ? "migration 41" : "");
+    ck_assert_int_eq(hf_release(lock_a), 0);
+    ck_assert_int_eq(hf_set_note(lock_a, "migration 42, ask Ada"), 0);
+    ck_assert_int_eq(hf_acquire(lock_a, HF_EXCLUSIVE, GUARD_MS * MS, NULL), 0);
+    ck_assert_int_eq(hf_set_note(lock_a, "of the next hold"), 0);
+    if (known) {
+        await_print(2, "show job", "note       migration 42, ask Ada");
+        ck_assert_int_eq(run_on(2, "ls"), 0);
+        REQUIRE(strstr(line, ", note \"migration 42, ask Ada\"") != NULL, "%s", line);
+        await_print(1, "show job", "note       migration 42, ask Ada");
+    }
+    ck_assert_int_eq(run_lock("--wait 2s"), 75);
+    const char *waits = strstr(line, ": waiting: held on host-a for ");
+    REQUIRE(waits != NULL && strstr(waits, " by process ") != NULL, "%s", line);
+    ck_assert_msg((strstr(waits, "), note \"migration 42, ask Ada\"") != NULL) == known, "%s",
+                  line);
+    ck_assert_int_eq(run_on(1, "break job"), 0);
+    ck_assert_msg((strstr(line, ", note \"migration 42, ask Ada\"\n") != NULL) == known, "%s",
+                  line);
+    do {
+        reason = await_kind(HF_WHY_CLOSED);
+    } while (known && reason.pid < 0);
+    ck_assert_str_eq(reason.note, known ? "migration 42, ask Ada" : "");
+    hf_disconnect(client_a);
+}
+
+START_TEST(the_note_of_a_holder_on_another_host)
+{
+    noted(true);
+}
+END_TEST
+
+START_TEST(no_note_of_a_holder_of_an_earlier_version)
+{
+    noted(false);
 }
 END_TEST
 
@@ -365,6 +420,7 @@ int main(void)
     tcase_set_timeout(tests, 120);
     tcase_add_checked_fixture(tests, start, stop);
     tcase_add_test(tests, held_on_another_host);
+    tcase_add_test(tests, the_note_of_a_holder_on_another_host);
     tcase_add_test(tests, closed_behind_a_dead_holder);
     tcase_add_test(tests, closed_behind_a_vanished_host);
     tcase_add_test(tests, the_waiter_is_told_until_it_has_the_lock);
@@ -381,6 +437,7 @@ int main(void)
     tcase_add_checked_fixture(second, start_second_version, stop);
     tcase_add_test(second, closed_behind_a_dead_holder_of_an_earlier_version);
     tcase_add_test(second, closed_behind_a_vanished_host);
+    tcase_add_test(second, no_note_of_a_holder_of_an_earlier_version);
     Suite *suite = suite_create("why");
     suite_add_tcase(suite, tests);
     suite_add_tcase(suite, first);

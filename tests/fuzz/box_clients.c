@@ -218,6 +218,11 @@ static void fill_frame(struct hfi_frame *frame, const struct box_process *proces
     case HFI_FRAME_CLOSE:
         frame->handle = draw_handle(process);
         break;
+    case HFI_FRAME_NOTE:
+        frame->note.handle = draw_handle(process);
+        frame->note.flags = draw_byte(&box->draw) & HFI_NOTE_NOW;
+        frame->note.note = draw_bool(&box->draw) ? named : (struct hfi_text){named.bytes, 0};
+        break;
     case HFI_FRAME_LIST:
         frame->list.prefix = (struct hfi_text){named.bytes, draw_byte(&box->draw) & named.size};
         frame->list.after = draw_bool(&box->draw) ? named : (struct hfi_text){named.bytes, 0};
@@ -238,7 +243,7 @@ static void fill_frame(struct hfi_frame *frame, const struct box_process *proces
 void box_frame(void)
 {
     static const uint8_t kinds[] = {
-        HFI_FRAME_OPEN,   HFI_FRAME_OPEN,   HFI_FRAME_OPEN,  HFI_FRAME_SEAT, HFI_FRAME_SEAT,
+        HFI_FRAME_OPEN,   HFI_FRAME_OPEN,   HFI_FRAME_OPEN,  HFI_FRAME_SEAT, HFI_FRAME_NOTE,
         HFI_FRAME_CLOSE,  HFI_FRAME_MAP,    HFI_FRAME_CHECK, HFI_FRAME_LIST, HFI_FRAME_SHOW,
         HFI_FRAME_BREAK,  HFI_FRAME_RECALL, HFI_FRAME_WATCH, HFI_FRAME_BYE,  HFI_FRAME_RESUMED,
         HFI_FRAME_STATUS, HFI_FRAME_EVENTS, HFI_FRAME_RING,  HFI_FRAME_DONE, HFI_FRAME_UNWATCH};

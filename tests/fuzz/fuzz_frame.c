@@ -49,6 +49,7 @@ static void check_page(struct hfi_listed_cursor *cursor, const struct hfi_frame 
         while (hfi_listed_next_party(cursor, &parties[count])) {
             check_inside(parties[count].agent, bytes, size);
             check_inside(parties[count].command, bytes, size);
+            check_inside(parties[count].note, bytes, size);
             count++;
         }
         HF_CHECK(count == lock.holder_count + lock.waiter_count);
@@ -56,6 +57,7 @@ static void check_page(struct hfi_listed_cursor *cursor, const struct hfi_frame 
             check_inside(behind.agent, bytes, size);
             check_inside(behind.command, bytes, size);
             check_inside(behind.by_agent, bytes, size);
+            check_inside(behind.note, bytes, size);
             lock.behind = &behind;
         }
         /* only a full page can be too large now, because the builder's array head may be two bytes

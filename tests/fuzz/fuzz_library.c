@@ -366,6 +366,7 @@ static void say_page(uint64_t request)
     for (uint32_t i = 1; i <= lock.waiter_count; i++) {
         parties[i] = (struct hfi_party_frame){.mode = HF_SHARED, .command = text("sleep 60")};
     }
+    parties[0].note = text(what & 16 ? "a note" : "");
     hfi_listed_begin(&builder, packet->bytes, sizeof(packet->bytes), request);
     for (uint32_t i = 0; i < what % 4u; i++) {
         (void)!hfi_listed_add(&builder, &lock, parties);

@@ -419,6 +419,16 @@ class Locks(AgentTest):
             with self.assertRaises(holdfast.InvalidArgument, msg=str(options)):
                 self.client.lock("options", **options)
 
+    def test_note(self) -> None:
+        with self.client.lock("noted", note="Überweisung 7\n"):
+            with self.assertRaises(holdfast.WouldBlock) as caught:
+                self.client.lock("noted").acquire(wait=False)
+        self.assertEqual(caught.exception.reason.note, "Überweisung 7?")
+        self.assertIn('note "Überweisung 7?"', str(caught.exception))
+        for note in ("n" * 257, "a\0b"):
+            with self.assertRaises(holdfast.InvalidArgument):
+                self.client.lock("noted", note=note)
+
     def test_all(self) -> None:
         a, b = self.client.lock("all-a"), self.client.lock("all-b")
         with holdfast.acquire_all(b, a, timeout=5) as holds:

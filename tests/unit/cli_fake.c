@@ -49,6 +49,8 @@
  *   behind=N        the closed locks are closed behind a hold that ended as enum hf_ending N says;
  *                   100: nothing but the host is known
  *   broken          the open locks have a hold that was broken without a lock-delay
+ *   noted           the holder of "a", the hold of `behind`, the first that break ends, and the
+ *                   reason of hf_why have notes
  *   more            two more locks: one is free, one is awaited and has long names
  *   log=PATH        every call is appended to that file, one in each line
  *
@@ -181,8 +183,10 @@ int hf_open(hf_client *client, const char *name, const struct hf_lock_options *o
 {
     hf_lock *lock = &client->locks[client->lock_count];
 
-    fake_log_call("open %s delay=%" PRId64 " lease=%" PRId64 " stall=%" PRId64, name,
-                  options->lock_delay_ns, options->lease_ns, options->max_stall_ns);
+    fake_log_call("open %s delay=%" PRId64 " lease=%" PRId64 " stall=%" PRId64 "%s%s", name,
+                  options->lock_delay_ns, options->lease_ns, options->max_stall_ns,
+                  options->note != NULL ? " note=" : "",
+                  options->note != NULL ? options->note : "");
     if (fake_number("open") != 0) {
         return (int)fake_number("open");
     }
@@ -379,6 +383,7 @@ int hf_why(hf_lock *lock, struct hf_reason *out)
     }
     out->kind = kind;
     snprintf(out->text, sizeof(out->text), "because\33[1m");
+    snprintf(out->note, sizeof(out->note), "%s", fake_is_set("noted") ? "trial \"7\"" : "");
     return 0;
 }
 
@@ -487,22 +492,27 @@ const char *hf_version(void)
 }
 
 static const struct hf_party holders[] = {
-    {"dev", 4242, 0, "job \"x\"\n\x1b[31m\xff end", HF_EXCLUSIVE, UINT64_MAX, 1234567890, 4999999},
+    {"dev", 4242, 0, "job \"x\"\n\x1b[31m\xff end", HF_EXCLUSIVE, UINT64_MAX, 1234567890, 4999999,
+     NULL},
+};
+static const struct hf_party noted[] = {
+    {"dev", 4242, 0, "job", HF_EXCLUSIVE, 9, 1234567890, 4999999, "trial \x1b 7"},
 };
 /* the hold of this party began 100,000 days ago */
 static const struct hf_party patient[] = {
     {"host-with-a-long-name", 5, 4294967294, "make report of a whole year of orders and returns",
-     HF_EXCLUSIVE, 8, INT64_C(8640000000) * 1000000000, 1},
+     HF_EXCLUSIVE, 8, INT64_C(8640000000) * 1000000000, 1, NULL},
 };
 static const struct hf_party readers[] = {
-    {"dev", 1, 0, "r1", HF_SHARED, 7, 0, 1},
-    {NULL, -1, -1, NULL, HF_SHARED, 7, -1, -1},
+    {"dev", 1, 0, "r1", HF_SHARED, 7, 0, 1, NULL},
+    {NULL, -1, -1, NULL, HF_SHARED, 7, -1, -1, NULL},
 };
 static const struct hf_party waiters[] = {
-    {"dev", 77, 0, NULL, HF_SHARED, 0, 2000000000, 0},
-    {NULL, -1, -1, NULL, HF_EXCLUSIVE, 0, -1, 0},
+    {"dev", 77, 0, NULL, HF_SHARED, 0, 2000000000, 0, NULL},
+    {NULL, -1, -1, NULL, HF_EXCLUSIVE, 0, -1, 0, NULL},
 };
 static const struct hf_party *const holder_list[] = {&holders[0]};
+static const struct hf_party *const noted_list[] = {&noted[0]};
 static const struct hf_party *const reader_list[] = {&readers[0], &readers[1]};
 static const struct hf_party *const patient_list[] = {&patient[0]};
 static const struct hf_party *const waiter_list[] = {&waiters[0], &waiters[1]};
@@ -520,12 +530,22 @@ static const struct hf_lock_info infos[] = {
  * `broken` is set and the lock is open, it has a hold that was broken. */
 static int tell(struct hf_lock_info info, hf_list_fn *fn, void *arg)
 {
-    const struct hf_behind behind = {
-        "host-c",   999, 0,         "job \x1b x", (enum hf_ending)fake_number("behind"),
-        1700000000, "b", 4294967294};
-    const struct hf_behind vague = {"host-c", -1, -1, NULL, HF_ENDING_UNKNOWN, -1, NULL, -1};
-    const struct hf_behind broken = {"host-c",         999,        0,   "job",
-                                     HF_ENDING_BROKEN, 1700000000, "b", 4294967294};
+    const struct hf_behind behind = {"host-c",
+                                     999,
+                                     0,
+                                     "job \x1b x",
+                                     (enum hf_ending)fake_number("behind"),
+                                     1700000000,
+                                     "b",
+                                     4294967294,
+                                     fake_is_set("noted") ? "trial 8" : NULL};
+    const struct hf_behind vague = {"host-c", -1, -1, NULL, HF_ENDING_UNKNOWN, -1, NULL, -1, NULL};
+    const struct hf_behind broken = {"host-c",   999, 0,          "job", HF_ENDING_BROKEN,
+                                     1700000000, "b", 4294967294, NULL};
+
+    if (fake_is_set("noted") && info.holders == holder_list) {
+        info.holders = noted_list;
+    }
 
     if (has_changed && !fake_is_set("changed")) {
         info.waiter_count = 0;

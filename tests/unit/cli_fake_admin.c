@@ -316,9 +316,11 @@ int hf_backup(hf_client *client, int *fd, hf_backup_fn *fn, void *arg)
 int hf_break_report(hf_client *client, const char *name, unsigned flags, hf_break_fn *fn, void *arg)
 {
     static const struct hf_party holds[] = {
-        {"host-a", 4242, 0, "./job --all", HF_SHARED, 17, 12300000000, 0},
-        {"host-b", -1, -1, NULL, HF_SHARED, 17, -1, 0}};
-    static const struct hf_party *const ended[] = {&holds[0], &holds[1]};
+        {"host-a", 4242, 0, "./job --all", HF_SHARED, 17, 12300000000, 0, NULL},
+        {"host-b", -1, -1, NULL, HF_SHARED, 17, -1, 0, NULL}};
+    static const struct hf_party noted = {"host-a", 4242,        0, "./job --all", HF_SHARED,
+                                          17,       12300000000, 0, "trial 9"};
+    const struct hf_party *const ended[] = {fake_is_set("noted") ? &noted : &holds[0], &holds[1]};
     static const char *const silent[] = {"host-c", "host-d"};
     const struct hf_break_info info = {.name = name,
                                        .error = (int)fake_number("break"),

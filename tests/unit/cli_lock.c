@@ -97,10 +97,30 @@ START_TEST(test_options_reach_library)
     run_command("", "lock --wait 2s --lease 3s --lock-delay 0s --max-stall 4s a -- true", &ran);
     ck_assert_ptr_nonnull(strstr(ran.log, "open a delay=-1 lease=3000000000 stall=4000000000\n"));
     ck_assert_ptr_nonnull(strstr(ran.log, "acquire a mode=0 timeout=2000000000\n"));
+    run_command("", "lock --note trial_7 a -- true", &ran);
+    ck_assert_ptr_nonnull(
+        strstr(ran.log, "open a delay=1000000000 lease=0 stall=0 note=trial_7\n"));
     run_command("", "lock --no-wait a b -- true", &ran);
     ck_assert_ptr_nonnull(strstr(ran.log, "acquire_all 2\n"));
     ck_assert_ptr_nonnull(strstr(ran.log, "acquire a mode=0 timeout=0\n"));
     ck_assert_ptr_nonnull(strstr(ran.log, "release b\nrelease a\n"));
+}
+END_TEST
+
+START_TEST(test_a_note_has_a_limit)
+{
+    char line[400];
+    struct ran ran;
+
+    snprintf(line, sizeof(line), "lock --note %0257d a -- true", 7);
+    run_command("", line, &ran);
+    ck_assert_int_eq(ran.status, 64);
+    ck_assert_str_eq(ran.err,
+                     "holdfast lock: --note: the text has 257 bytes, expected at most 256\n");
+    ck_assert_str_eq(ran.log, "");
+    snprintf(line, sizeof(line), "lock --note %0256d a -- true", 7);
+    run_command("", line, &ran);
+    ck_assert_int_eq(ran.status, 0);
 }
 END_TEST
 
@@ -582,6 +602,7 @@ int main(void)
     tcase_add_test(lock, test_environment);
     tcase_add_test(lock, test_command_reaches_library);
     tcase_add_test(lock, test_options_reach_library);
+    tcase_add_test(lock, test_a_note_has_a_limit);
     tcase_add_test(lock, test_waits_no_longer_for_the_agent);
     tcase_add_test(lock, test_release_after_end);
     tcase_add_loop_test(lock, test_signals_passed_on, 0, sizeof(passed_on) / sizeof(passed_on[0]));

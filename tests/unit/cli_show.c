@@ -104,7 +104,7 @@ END_TEST
 
 static const char lock_a[] =
     "{\"name\":\"a\",\"mode\":\"exclusive\",\"holders\":[{\"agent\":\"dev\",\"pid\":4242,"
-    "\"uid\":0,\"command\":\"job \\\"x\\\"\\u000a\\u001b[31m\xef\xbf\xbd end\","
+    "\"uid\":0,\"command\":\"job \\\"x\\\"\\u000a\\u001b[31m\xef\xbf\xbd end\",\"note\":null,"
     "\"token\":18446744073709551615,\"held_ms\":1234,\"remaining_ms\":4}],\"waiters\":["
     "{\"agent\":\"dev\",\"pid\":77,\"mode\":\"shared\",\"waited_ms\":2000},"
     "{\"agent\":null,\"pid\":null,\"mode\":\"exclusive\",\"waited_ms\":null}],"
@@ -114,8 +114,9 @@ static const char lock_free[] =
     "\"closed_ms\":1,\"coordinator\":null,\"age_ms\":null,\"behind\":null}";
 static const char lock_many[] =
     "{\"name\":\"many\",\"mode\":\"shared\",\"holders\":[{\"agent\":\"dev\",\"pid\":1,\"uid\":0,"
-    "\"command\":\"r1\",\"token\":7,\"held_ms\":0,\"remaining_ms\":0},{\"agent\":null,"
-    "\"pid\":null,\"uid\":null,\"command\":null,\"token\":7,\"held_ms\":null,"
+    "\"command\":\"r1\",\"note\":null,\"token\":7,\"held_ms\":0,\"remaining_ms\":0},"
+    "{\"agent\":null,\"pid\":null,\"uid\":null,\"command\":null,\"note\":null,"
+    "\"token\":7,\"held_ms\":null,"
     "\"remaining_ms\":null}],\"waiters\":[],\"closed_ms\":2500,\"coordinator\":\"dev\","
     "\"age_ms\":3,\"behind\":null}";
 
@@ -160,6 +161,37 @@ START_TEST(test_ls)
 }
 END_TEST
 
+/* A note stands wherever the holder's command stands. */
+START_TEST(test_notes)
+{
+    struct ran ran;
+
+    run_command("noted,behind=1", "ls", &ran);
+    ck_assert_msg(strstr(ran.out, " root: job, note \"trial ? 7\" ") != NULL, "%s", ran.out);
+    ck_assert_msg(strstr(ran.out, " (root: job ? x, note \"trial 8\") ") != NULL, "%s", ran.out);
+    run_command("noted", "show a", &ran);
+    ck_assert_msg(strstr(ran.out, "\n  command    job\n  note       trial ? 7\n  held ") != NULL,
+                  "%s", ran.out);
+    run_command("noted", "show --json a", &ran);
+    ck_assert_msg(strstr(ran.out, "\"command\":\"job\",\"note\":\"trial \\u001b 7\",\"token\":9") !=
+                      NULL,
+                  "%s", ran.out);
+    run_command("noted,behind=1", "show free/\xc3\xbc", &ran);
+    ck_assert_msg(strstr(ran.out, "\n  note       trial 8\n  ended ") != NULL, "%s", ran.out);
+    run_command("noted,behind=1", "show --json free/\xc3\xbc", &ran);
+    ck_assert_msg(strstr(ran.out, "\"note\":\"trial 8\",\"reason\":\"process\"") != NULL, "%s",
+                  ran.out);
+    run_command("noted,ended=2", "break a", &ran);
+    ck_assert_msg(strstr(ran.out, ": ./job --all, note \"trial 9\"\n") != NULL, "%s", ran.out);
+    run_command("noted,ended=2", "break --json a", &ran);
+    ck_assert_msg(strstr(ran.out, "\"note\":\"trial 9\"") != NULL, "%s", ran.out);
+    run_command("noted,changes=1,stuck=9", "top --once", &ran);
+    ck_assert_msg(strstr(ran.out, "root: job, note \"trial ? 7\"") != NULL, "%s", ran.out);
+    run_command("noted", "top --json --once", &ran);
+    ck_assert_msg(strstr(ran.out, "\"note\":\"trial \\u001b 7\"") != NULL, "%s", ran.out);
+}
+END_TEST
+
 /* The listing, `show` and JSON tell behind which hold a closed lock was closed. For a held lock the
  * listing shows the holder. */
 START_TEST(test_behind)
@@ -187,8 +219,8 @@ START_TEST(test_behind)
          "\"reason\":null,\"by_agent\":null,\"by_uid\":null,\"since_ms\":1700}"},
         {"behind=100", "closed <1 ms          -                         (host-c) ",
          "behind       pid ?, agent host-c\n  ended      ?\n",
-         "{\"agent\":\"host-c\",\"pid\":null,\"uid\":null,\"command\":null,\"reason\":null,"
-         "\"by_agent\":null,\"by_uid\":null,\"since_ms\":null}"},
+         "{\"agent\":\"host-c\",\"pid\":null,\"uid\":null,\"command\":null,\"note\":null,"
+         "\"reason\":null,\"by_agent\":null,\"by_uid\":null,\"since_ms\":null}"},
     };
     struct ran ran;
 
@@ -597,11 +629,12 @@ START_TEST(test_break_reports)
                                           "ended        not known, on host-c, host-d\n"
                                           "open         at once (--now)\n"));
     run_command("ended=1,closed=1,unanswered=1", "break --json a", &ran);
-    ck_assert_str_eq(ran.out,
-                     "{\"name\":\"a\",\"now\":false,\"done\":true,\"ended\":[{\"mode\":\"shared\","
-                     "\"agent\":\"host-a\",\"pid\":4242,\"uid\":0,\"user\":\"root\",\"command\":"
-                     "\"./job --all\",\"token\":17,\"held_ms\":12300}],\"more\":0,\"closed_ms\":1,"
-                     "\"silent\":[\"host-c\"]}\n");
+    ck_assert_str_eq(
+        ran.out,
+        "{\"name\":\"a\",\"now\":false,\"done\":true,\"ended\":[{\"mode\":\"shared\","
+        "\"agent\":\"host-a\",\"pid\":4242,\"uid\":0,\"user\":\"root\",\"command\":"
+        "\"./job --all\",\"note\":null,\"token\":17,\"held_ms\":12300}],\"more\":0,\"closed_ms\":1,"
+        "\"silent\":[\"host-c\"]}\n");
 }
 END_TEST
 
@@ -826,6 +859,7 @@ int main(void)
     tcase_add_loop_test(show, test_behind, 0, 7);
     tcase_add_test(show, test_broken);
     tcase_add_test(show, test_ls);
+    tcase_add_test(show, test_notes);
     tcase_add_test(show, test_ls_choice_and_order);
     tcase_add_test(show, test_ls_fits_into_a_terminal);
     tcase_add_test(show, test_show);

@@ -783,11 +783,12 @@ START_TEST(test_json)
     ck_assert_ptr_nonnull(strstr(text, "],\"holds_per_s\":6.000,\"cut\":false,\"locks\":[{\"name\":"
                                        "\"busy\",\"mode\":\"exclusive\",\"holders\":[{"));
     ck_assert_ptr_nonnull(strstr(text, "\"longest_wait_ms\":3000,\"holds_per_s\":1.000}"));
-    ck_assert_ptr_nonnull(
-        strstr(text, "\"waits\":[{\"name\":\"left\",\"agent\":\"stray\",\"pid\":21,\"mode\":"
-                     "\"exclusive\",\"waited_ms\":9000,\"holder\":{\"agent\":\"v1\",\"pid\":20,"
-                     "\"uid\":null,\"command\":\"job\"},\"holder_waits_for\":null,\"circle\":"
-                     "false},"));
+    ck_assert_ptr_nonnull(strstr(
+        text,
+        "\"waits\":[{\"name\":\"left\",\"agent\":\"stray\",\"pid\":21,\"mode\":"
+        "\"exclusive\",\"waited_ms\":9000,\"holder\":{\"agent\":\"v1\",\"pid\":20,"
+        "\"uid\":null,\"command\":\"job\",\"note\":null},\"holder_waits_for\":null,\"circle\":"
+        "false},"));
     ck_assert_ptr_eq(strchr(text, '\n'), text + strlen(text) - 1);
     memset(text, 0, sizeof(text));
     news.error = HF_ENOAGENT;

@@ -164,7 +164,8 @@ END_TEST
 #define ASKED                                                                                      \
     ",\"socket\":\"/run/holdfast/agent.sock\",\"socket_why\":\"the default\",\"cell\":\"dev\"}\n"
 #define WHY_TAIL                                                                                   \
-    "\"agent\":null,\"pid\":0,\"uid\":0,\"command\":null,\"since_ms\":0,\"closed_ms\":0,"          \
+    "\"agent\":null,\"pid\":0,\"uid\":0,\"command\":null,\"note\":null,\"since_ms\":0,"            \
+    "\"closed_ms\":0,"                                                                             \
     "\"holders\":0,\"waiters\":0,\"text\":\"because\\u001b[1m\"}" ASKED
 
 /* A report names the agent that was asked, unless it was the system's agent. */
@@ -195,6 +196,9 @@ START_TEST(test_says_why_in_json)
 {
     struct ran ran;
 
+    run_command("acquire=-2,why=1,noted", "lock --json --wait 1s a -- true", &ran);
+    ck_assert_ptr_nonnull(
+        strstr(ran.err, "\"command\":null,\"note\":\"trial \\\"7\\\"\",\"since_ms\""));
     run_command("acquire=-2,why=4", "lock --json --wait 1s a -- true", &ran);
     ck_assert_int_eq(ran.status, 74);
     ck_assert_str_eq(ran.err, "{\"event\":\"not_had\",\"name\":\"a\",\"error\":\"fake error -2\","

@@ -7,12 +7,12 @@
 #include <string.h>
 
 static const enum hfi_frame_kind kinds[SAMPLE_KINDS] = {
-    HFI_FRAME_HELLO,   HFI_FRAME_OPEN,    HFI_FRAME_SEAT,    HFI_FRAME_CLOSE,    HFI_FRAME_MAP,
-    HFI_FRAME_CHECK,   HFI_FRAME_LIST,    HFI_FRAME_SHOW,    HFI_FRAME_STATUS,   HFI_FRAME_BREAK,
-    HFI_FRAME_RECALL,  HFI_FRAME_WATCH,   HFI_FRAME_EVENTS,  HFI_FRAME_BYE,      HFI_FRAME_RESUMED,
-    HFI_FRAME_FACTS,   HFI_FRAME_RING,    HFI_FRAME_UNWATCH, HFI_FRAME_MEMBER,   HFI_FRAME_BACKUP,
-    HFI_FRAME_WELCOME, HFI_FRAME_REGION,  HFI_FRAME_OPENED,  HFI_FRAME_SEATED,   HFI_FRAME_STATED,
-    HFI_FRAME_DONE,    HFI_FRAME_CHANGED, HFI_FRAME_POKE,    HFI_FRAME_MEMBERED,
+    HFI_FRAME_HELLO,  HFI_FRAME_OPEN,    HFI_FRAME_SEAT,    HFI_FRAME_CLOSE,  HFI_FRAME_MAP,
+    HFI_FRAME_CHECK,  HFI_FRAME_LIST,    HFI_FRAME_SHOW,    HFI_FRAME_STATUS, HFI_FRAME_BREAK,
+    HFI_FRAME_RECALL, HFI_FRAME_WATCH,   HFI_FRAME_EVENTS,  HFI_FRAME_BYE,    HFI_FRAME_RESUMED,
+    HFI_FRAME_FACTS,  HFI_FRAME_RING,    HFI_FRAME_UNWATCH, HFI_FRAME_MEMBER, HFI_FRAME_BACKUP,
+    HFI_FRAME_NOTE,   HFI_FRAME_WELCOME, HFI_FRAME_REGION,  HFI_FRAME_OPENED, HFI_FRAME_SEATED,
+    HFI_FRAME_STATED, HFI_FRAME_DONE,    HFI_FRAME_CHANGED, HFI_FRAME_POKE,   HFI_FRAME_MEMBERED,
 };
 
 enum { SLOT_TOP = (1 << 22) - 1, SEAT_TOP = (1 << 20) * HFI_BLOCK_SEATS - 1 };
@@ -107,6 +107,9 @@ void sample_small(size_t index, struct hfi_frame *out)
         break;
     case HFI_FRAME_SEAT:
         out->seat = (struct hfi_seat_frame){.handle = 9, .flags = HFI_SEAT_SHARED};
+        break;
+    case HFI_FRAME_NOTE:
+        out->note = (struct hfi_note_frame){.handle = 9, .note = sample_text("job")};
         break;
     case HFI_FRAME_CLOSE:
         out->handle = 8;
@@ -208,6 +211,9 @@ void sample_large(size_t index, struct hfi_frame *out)
     case HFI_FRAME_SEAT:
         out->seat = (struct hfi_seat_frame){UINT32_MAX, HFI_SEAT_SHARED};
         break;
+    case HFI_FRAME_NOTE:
+        out->note = (struct hfi_note_frame){UINT32_MAX, HFI_NOTE_NOW, long_of(HFI_FRAME_NOTE_MAX)};
+        break;
     case HFI_FRAME_MEMBER:
         out->member = (struct hfi_member_frame){3, UINT32_MAX, UINT64_MAX, long_of(32),
                                                 long_of(127)};
@@ -288,7 +294,8 @@ size_t sample_page(size_t index, unsigned char *buffer)
          .token = 104,
          .mode = 0,
          .agent = sample_text("a"),
-         .command = sample_text("ls -l")},
+         .command = sample_text("ls -l"),
+         .note = sample_text("job")},
         {.pid = -1, .uid = -1, .elapsed_ns = -1, .remaining_ns = -1, .mode = 1},
         {.pid = INT32_MAX,
          .uid = UINT32_MAX,
@@ -297,7 +304,8 @@ size_t sample_page(size_t index, unsigned char *buffer)
          .token = UINT64_MAX,
          .mode = 1,
          .agent = long_of(32),
-         .command = long_of(160)},
+         .command = long_of(160),
+         .note = long_of(HFI_FRAME_NOTE_MAX)},
     };
     const struct hfi_behind_frame behind = {.ending = UINT8_MAX,
                                             .elapsed_ns = INT64_MAX,
@@ -305,7 +313,8 @@ size_t sample_page(size_t index, unsigned char *buffer)
                                             .uid = -1,
                                             .agent = long_of(32),
                                             .command = long_of(160),
-                                            .by_uid = UINT32_MAX};
+                                            .by_uid = UINT32_MAX,
+                                            .note = long_of(HFI_FRAME_NOTE_MAX)};
     struct hfi_lock_frame lock = {.name = sample_text("n"), .state = 0, .age_ns = -1};
 
     if (index == 3) {

@@ -8,7 +8,7 @@
 
 #include "proto/frame.h"
 
-enum { SAMPLE_KINDS = 29, SAMPLE_PAGES = 5, SAMPLE_COUNT = 2 * SAMPLE_KINDS + SAMPLE_PAGES };
+enum { SAMPLE_KINDS = 30, SAMPLE_PAGES = 5, SAMPLE_COUNT = 2 * SAMPLE_KINDS + SAMPLE_PAGES };
 
 /* Returns a C string as a text, which borrows its bytes. */
 struct hfi_text sample_text(const char *string);

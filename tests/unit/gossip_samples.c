@@ -45,6 +45,15 @@ static void large_last(struct gossip_lock *lock)
     memset(lock->last.command, 'l', GOSSIP_COMMAND_MAX);
 }
 
+/* Adds the longest notes that an item with five notes has room for. */
+static void large_notes(struct gossip_lock *lock)
+{
+    memset(lock->last.note, 'n', GOSSIP_NOTES_MAX / (GOSSIP_HOLDERS_MAX + 1));
+    for (uint32_t i = 0; i < GOSSIP_HOLDERS_MAX; i++) {
+        memset(lock->holders[i].note, 'n', GOSSIP_NOTES_MAX / (GOSSIP_HOLDERS_MAX + 1));
+    }
+}
+
 static void small_lock(struct gossip_lock *lock, uint32_t state)
 {
     lock->name.length = 3;
@@ -101,6 +110,15 @@ void gossip_sample_item(uint32_t index, struct gossip_item *item)
     case 9:
         large_lock(&item->as.lock);
         large_last(&item->as.lock);
+        break;
+    case 10:
+        small_lock(&item->as.lock, HF_STATE_EXCLUSIVE);
+        memcpy(item->as.lock.holders[0].note, "trial", 5);
+        break;
+    case 11:
+        large_lock(&item->as.lock);
+        large_last(&item->as.lock);
+        large_notes(&item->as.lock);
         break;
     default:
         item->kind = GOSSIP_EXPIRED;

@@ -4,7 +4,7 @@
 
 #include "proto/gossip.h"
 
-enum { GOSSIP_SAMPLE_ITEMS = 10, GOSSIP_SAMPLE_PACKETS = GOSSIP_SAMPLE_ITEMS + 3 };
+enum { GOSSIP_SAMPLE_ITEMS = 12, GOSSIP_SAMPLE_PACKETS = GOSSIP_SAMPLE_ITEMS + 3 };
 
 /* Fills in an item. Each kind occurs once small and once as large as it can be. index <
  * GOSSIP_SAMPLE_ITEMS. */

@@ -3,7 +3,7 @@ add_library(lib_agent OBJECT ${CMAKE_CURRENT_LIST_DIR}/lib_agent.c)
 target_link_libraries(lib_agent
     PRIVATE hf_flags holdfast_static hf_proto PkgConfig::CHECK PkgConfig::MSGPACK)
 target_include_directories(lib_agent PRIVATE ${PROJECT_SOURCE_DIR}/libclient)
-foreach(part calls events agent threads interface rings starts why ended failure backup)
+foreach(part calls events agent threads interface rings starts why ended failure backup note)
     add_executable(test_lib_${part} ${CMAKE_CURRENT_LIST_DIR}/test_lib_${part}.c)
     target_link_libraries(test_lib_${part}
         PRIVATE hf_flags lib_agent holdfast_static hf_proto PkgConfig::CHECK PkgConfig::MSGPACK)

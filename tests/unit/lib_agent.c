@@ -366,6 +366,10 @@ static void answer_list(struct agent *agent, int at, const struct hfi_frame *fra
                                           .command = text("sleep 3"),
                                           .by_uid = UINT32_MAX - 7,
                                           .by_agent = text("other")};
+        if (atomic_load(&agent->noted)) {
+            parties[0].note = text("trial 7");
+            behind.note = text("trial 8");
+        }
         if (atomic_load(&agent->closed) != 0) {
             lock.state = HF_STATE_FREE;
             lock.closed_ns = INT64_C(2300000000);
@@ -493,6 +497,23 @@ static void answer_member(struct agent *agent, int at, uint64_t request)
     send_frame(agent->connections[at], &membered, NULL, 0);
 }
 
+static void answer_note(struct agent *agent, int at, const struct hfi_frame *frame)
+{
+    int mood = atomic_load(&agent->mood);
+    atomic_fetch_add(&agent->notes, 1);
+    if (mood == MOOD_NOTELESS) {
+        send_done(agent->connections[at], 0, HF_EPROTO);
+        drop(agent, at);
+        return;
+    }
+    pthread_mutex_lock(&agent->mutex);
+    memcpy(agent->note, frame->note.note.bytes, frame->note.note.size);
+    agent->note[frame->note.note.size] = '\0';
+    pthread_mutex_unlock(&agent->mutex);
+    atomic_store(&agent->note_flags, frame->note.flags);
+    send_done(agent->connections[at], frame->request, mood == MOOD_NO_ROOM ? HF_EFULL : 0);
+}
+
 static void answer_good(struct agent *agent, int at, const struct hfi_frame *frame)
 {
     switch (frame->kind) {
@@ -508,6 +529,9 @@ static void answer_good(struct agent *agent, int at, const struct hfi_frame *fra
         break;
     case HFI_FRAME_CLOSE:
         answer_close(agent, frame);
+        break;
+    case HFI_FRAME_NOTE:
+        answer_note(agent, at, frame);
         break;
     case HFI_FRAME_MAP:
         send_region(agent, at, frame->request);

@@ -36,6 +36,8 @@ enum agent_mood {
     MOOD_NO_REGION,  /* sends a REGION with descriptors of an empty file */
     MOOD_REFUSES,    /* refuses each OPEN with HF_EACCES */
     MOOD_IN_CIRCLES, /* answers LIST with pages that repeat and never end */
+    MOOD_NOTELESS,   /* does not know NOTE, as an agent of an earlier release, and hangs up */
+    MOOD_NO_ROOM,    /* has no room for notes */
 };
 
 struct agent_handle {
@@ -75,6 +77,10 @@ struct agent {
     _Atomic uint32_t closes;
     _Atomic uint32_t rings; /* rings that came */
     _Atomic uint32_t last_kind;
+    _Atomic uint32_t notes;      /* how many NOTEs came */
+    _Atomic uint32_t note_flags; /* the flags of the latest NOTE, and its text */
+    char note[HFI_FRAME_NOTE_MAX + 1];
+    _Atomic bool noted;            /* listings have notes */
     _Atomic int64_t lock_delay_ns; /* the lock-delay in the latest OPEN */
 
     pthread_t thread;

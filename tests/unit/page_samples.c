@@ -36,6 +36,10 @@ void page_sample_lock(struct page_sample *sample, const char *name, const char *
         part->pid = 4711;
         part->uid = 1000;
         snprintf(part->command, sizeof(part->command), "%s", command);
+        /* a hostile command comes with such a note */
+        if (command[0] == '<' || command[0] == '"') {
+            snprintf(part->note, sizeof(part->note), "%s%s", command, command);
+        }
     }
     while (waiters[0] != '\0') {
         size_t length = strcspn(waiters, " ");

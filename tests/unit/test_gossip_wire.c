@@ -31,7 +31,7 @@ START_TEST(test_items_come_back)
         ck_assert_uint_eq(stamp.age_ms, i % 2 ? UINT32_MAX : 0);
         ck_assert_uint_eq(stamp.author.length, i % 2 ? 32 : 1);
         ck_assert_uint_eq(item.kind, sample.kind);
-        if (i == 2 || i == 9) { /* the largest items */
+        if (i == 2 || i == 9 || i == 11) { /* the largest items */
             ck_assert_uint_eq(item.as.lock.name.length, MESSAGE_NAME_MAX);
             ck_assert_uint_eq(item.as.lock.holder_count, GOSSIP_HOLDERS_MAX);
             ck_assert_uint_eq(item.as.lock.waiter_count, GOSSIP_WAITERS_MAX);
@@ -39,15 +39,18 @@ START_TEST(test_items_come_back)
             ck_assert_uint_eq(item.as.lock.holders[3].token, UINT64_MAX);
             ck_assert_int_eq(item.as.lock.waiters[7].waited_ms, INT64_MAX);
             ck_assert_uint_eq(item.as.lock.waiter_total, 2000);
-            ck_assert_int_eq(item.as.lock.has_last, i == 9);
+            ck_assert_int_eq(item.as.lock.has_last, i >= 9);
+            ck_assert_str_eq(item.as.lock.holders[3].note, sample.as.lock.holders[3].note);
             ck_assert_int_eq(
                 memcmp(&item.as.lock.last, &sample.as.lock.last, sizeof(sample.as.lock.last)), 0);
-        } else if (i != 1) {
+        } else if (i != 1 && i != 10) {
             ck_assert_int_eq(memcmp(&item, &sample, sizeof(item)), 0);
         } else {
             ck_assert_str_eq(item.as.lock.holders[0].command, "job");
             ck_assert_int_eq(item.as.lock.holders[0].uid, -1);
             ck_assert_int_eq(item.as.lock.waiters[0].pid, 77);
+            ck_assert_str_eq(item.as.lock.holders[0].note, i == 10 ? "trial" : "");
+            ck_assert(!item.as.lock.has_last);
         }
         ck_assert(gossip_body_decode(body, size, &item));
         ck_assert(!gossip_body_decode(body, size - 1, &item));
@@ -116,7 +119,8 @@ static size_t only_item(const void *packet, size_t size, struct gossip_item *ite
     return body_size;
 }
 
-/* An agent of an earlier release gets the items without `last` and otherwise unchanged. */
+/* An agent of an earlier release gets the items without `last` and notes, and otherwise
+ * unchanged. */
 START_TEST(test_narrow)
 {
     unsigned char narrow[GOSSIP_PACKET_MAX];
@@ -124,13 +128,13 @@ START_TEST(test_narrow)
     for (uint32_t i = 0; i < GOSSIP_SAMPLE_PACKETS; i++) {
         size_t size = gossip_sample(i, bytes);
         size_t narrow_size = gossip_narrow(bytes, size, narrow);
-        bool has_last = i == 8 || i == 9 || i == GOSSIP_SAMPLE_ITEMS;
+        bool has_last = i >= 8 && i <= GOSSIP_SAMPLE_ITEMS;
         ck_assert_uint_gt(narrow_size, 0);
         ck_assert_int_eq(narrow_size < size, has_last);
         ck_assert(has_last || memcmp(bytes, narrow, size) == 0);
         ck_assert_uint_eq(gossip_narrow(narrow, narrow_size, again), narrow_size);
         ck_assert_mem_eq(narrow, again, narrow_size);
-        if (i == 8 || i == 9) {
+        if (has_last && i < GOSSIP_SAMPLE_ITEMS) {
             struct gossip_item sample;
             struct gossip_item item;
             const unsigned char *body;
@@ -139,6 +143,9 @@ START_TEST(test_narrow)
             ck_assert(!item.as.lock.has_last);
             gossip_sample_item(i, &sample);
             sample.as.lock.has_last = false;
+            for (uint32_t k = 0; k < sample.as.lock.holder_count; k++) {
+                sample.as.lock.holders[k].note[0] = '\0';
+            }
             ck_assert_uint_eq(gossip_body_encode(&sample, own, sizeof(own)), body_size);
             ck_assert_mem_eq(own, body, body_size);
         }
@@ -176,8 +183,8 @@ START_TEST(test_later_fields)
         gossip_sample_item(i, &item);
         size_t size = gossip_body_encode(&item, body, sizeof(body));
         bool has_last = item.kind == GOSSIP_LOCK && item.as.lock.has_last;
-        if (item.kind == GOSSIP_LOCK && !has_last) {
-            continue; /* a field behind an item without `last` would be read as `last` */
+        if (item.kind == GOSSIP_LOCK && i < 10) {
+            continue; /* a field behind an item without notes would be read as `last` or notes */
         }
         memcpy(body + size, "\xa1x\x92\x01\xc3", 5);
         ck_assert(gossip_body_decode(body, size + 5, &item));
@@ -191,19 +198,20 @@ START_TEST(test_later_fields)
         ck_assert_mem_eq(read, body, size + 5);
         ck_assert_int_eq(item.kind == GOSSIP_LOCK && item.as.lock.has_last, has_last);
     }
-    /* an item that ends with `last`, which has one field more */
+    /* an item that ends with `last`, which has a note and one field more */
     gossip_sample_item(8, &item);
     size_t size = gossip_body_encode(&item, body, sizeof(body));
     item.as.lock.has_last = false;
     unsigned char before[GOSSIP_BODY_MAX];
     size_t at = gossip_body_encode(&item, before, sizeof(before));
     ck_assert_uint_eq(body[at], 0x98);
-    body[at]++;
-    body[size] = 0x07;
-    ck_assert(gossip_body_decode(body, size + 1, &item));
+    body[at] += 2;
+    memcpy(body + size, "\xa1n\x07", 3);
+    ck_assert(gossip_body_decode(body, size + 3, &item));
     ck_assert(item.as.lock.has_last);
     ck_assert_str_eq(item.as.lock.last.command, "ls");
-    ck_assert(!gossip_body_decode(body, size, &item));
+    ck_assert_str_eq(item.as.lock.last.note, "n");
+    ck_assert(!gossip_body_decode(body, size + 2, &item));
     body[at] = 0x97; /* fewer fields than `last` has */
     ck_assert(!gossip_body_decode(body, size - 1, &item));
 }
@@ -278,6 +286,44 @@ START_TEST(test_not_written)
 }
 END_TEST
 
+/* Notes are cleaned, and cut if there are several, so that the item is not too large. An item whose
+ * holders have notes has a `last` that says nothing, and a reader takes it as none. */
+START_TEST(test_notes)
+{
+    unsigned char body[GOSSIP_BODY_MAX];
+    struct gossip_item item;
+    gossip_sample_item(10, &item);
+    memset(item.as.lock.holders[0].note, 'n', GOSSIP_NOTE_MAX);
+    item.as.lock.holders[0].note[1] = '\n';
+    size_t size = gossip_body_encode(&item, body, sizeof(body));
+    ck_assert_uint_gt(size, 0);
+    ck_assert(gossip_body_decode(body, size, &item));
+    ck_assert(!item.as.lock.has_last);
+    ck_assert_uint_eq(strlen(item.as.lock.holders[0].note), GOSSIP_NOTE_MAX);
+    ck_assert_int_eq(strncmp(item.as.lock.holders[0].note, "n?nn", 4), 0);
+    gossip_sample_item(11, &item);
+    for (uint32_t i = 0; i < GOSSIP_HOLDERS_MAX; i++) {
+        memset(item.as.lock.holders[i].note, '0' + (int)i, GOSSIP_NOTE_MAX);
+    }
+    memset(item.as.lock.last.note, 'l', GOSSIP_NOTE_MAX);
+    size = gossip_body_encode(&item, body, sizeof(body));
+    ck_assert_uint_gt(size, 0);
+    ck_assert(gossip_body_decode(body, size, &item));
+    for (uint32_t i = 0; i < GOSSIP_HOLDERS_MAX; i++) {
+        ck_assert_uint_eq(strlen(item.as.lock.holders[i].note), GOSSIP_NOTES_MAX / 5);
+        ck_assert_int_eq(item.as.lock.holders[i].note[0], '0' + (int)i);
+    }
+    ck_assert(item.as.lock.has_last);
+    ck_assert_uint_eq(strlen(item.as.lock.last.note), GOSSIP_NOTES_MAX / 5);
+    /* another number of notes than of holders */
+    gossip_sample_item(10, &item);
+    size = gossip_body_encode(&item, body, sizeof(body));
+    ck_assert_mem_eq(body + size - 7, "\x91\xa5trial", 7);
+    body[size - 7] = 0x90;
+    ck_assert(!gossip_body_decode(body, size - 6, &item));
+}
+END_TEST
+
 /* A packet takes each item that fits, and stays unchanged when an item does not fit. */
 START_TEST(test_full)
 {
@@ -321,6 +367,7 @@ int main(void)
     tcase_add_test(tests, test_later_fields);
     tcase_add_test(tests, test_refused);
     tcase_add_test(tests, test_not_written);
+    tcase_add_test(tests, test_notes);
     tcase_add_test(tests, test_full);
     return suite_main("gossip_wire", tests);
 }

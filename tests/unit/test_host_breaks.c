@@ -53,15 +53,16 @@ static struct message holds_of(const char *name, uint64_t id, uint32_t total, ui
     struct message message = begin(name, id, MESSAGE_BROKEN_HOLDS);
     message.as.broken.owner = message.from;
     message.as.broken.total = total;
-    message.as.broken.count = (uint8_t)count;
     for (uint32_t i = 0; i < count; i++) {
-        message.as.broken.items.holds[i] = (struct message_hold){.pid = 100 + i,
-                                                                 .uid = 1000,
-                                                                 .held_ms = 2000,
-                                                                 .token = 9,
-                                                                 .shared = true,
-                                                                 .command_size = 3,
-                                                                 .command = "job"};
+        const struct message_hold hold = {.pid = 100 + i,
+                                          .uid = 1000,
+                                          .held_ms = 2000,
+                                          .token = 9,
+                                          .shared = true,
+                                          .command_size = 3,
+                                          .note_size = 2,
+                                          .command = "job"};
+        message_broken_add(&message.as.broken, &hold, "no");
     }
     return message;
 }
@@ -151,6 +152,8 @@ START_TEST(every_owner_has_to_answer)
     ck_assert(hfi_listed_next_party(&reply->cursor, &hold));
     ck_assert_mem_eq(hold.agent.bytes, "host-y", 6);
     ck_assert_mem_eq(hold.command.bytes, "job", 3);
+    ck_assert_uint_eq(hold.note.size, 2);
+    ck_assert_mem_eq(hold.note.bytes, "no", 2);
     ck_assert_int_eq(hold.elapsed_ns, 2000 * RIG_MS);
     ck_assert_uint_eq(hold.token, 9);
     ck_assert_uint_eq(hold.mode, HF_SHARED);
@@ -703,6 +706,9 @@ START_TEST(a_break_of_this_host_s_own_readers_is_reported_at_once)
         struct hfi_opened opened = i == 0 ? rig_open_granted(rig, other, "a", 500 * RIG_MS)
                                           : rig_open(rig, other, "a", 500 * RIG_MS)->frame.opened;
         opened.seat = rig_seat(rig, other, opened.handle, true);
+        struct hfi_frame note = {.kind = HFI_FRAME_NOTE,
+                                 .note = {.handle = opened.handle, .note = {"reads", 5}}};
+        ck_assert_int_eq(rig_ask(rig, other, &note)->frame.error, 0);
         ck_assert_int_eq(cell_read(&opened, &held), HFI_HELD);
     }
     rig->now_ns += 3000 * RIG_MS;
@@ -717,6 +723,8 @@ START_TEST(a_break_of_this_host_s_own_readers_is_reported_at_once)
     ck_assert(hfi_listed_next_party(&reply->cursor, &hold));
     ck_assert_uint_eq(hold.mode, HF_SHARED);
     ck_assert_mem_eq(hold.agent.bytes, "host-x", 6);
+    ck_assert_uint_eq(hold.note.size, 5);
+    ck_assert_mem_eq(hold.note.bytes, "reads", 5);
     ck_assert_uint_eq(hold.token, held.token);
     ck_assert_int_ge(hold.elapsed_ns, 2990 * RIG_MS);
     ck_assert_int_le(hold.elapsed_ns, 3010 * RIG_MS);

@@ -447,6 +447,152 @@ START_TEST(behind_whom_it_is_closed_here)
 }
 END_TEST
 
+/* Sends NOTE. Returns the error in the answer. */
+static int32_t set_note(uint32_t client, uint32_t handle, uint32_t flags, const char *text)
+{
+    struct hfi_frame frame = {
+        .kind = HFI_FRAME_NOTE,
+        .note = {.handle = handle, .flags = flags, .note = {text, (uint32_t)strlen(text)}}};
+    int32_t error = rig_ask(rig, client, &frame)->frame.error;
+    rig->reply_count = 0;
+    return error;
+}
+
+/* Returns whether this host and the other one show the lock with that note on its first holder. */
+static bool noted(uint32_t looker, const char *name, const char *text)
+{
+    struct gossip_lock lock;
+    struct hfi_lock_frame shown;
+    struct hfi_party_frame party;
+    pass(500);
+    struct rig_reply *reply = show(looker, name, &shown);
+    ck_assert_uint_ge(shown.holder_count, 1);
+    ck_assert(hfi_listed_next_party(&reply->cursor, &party));
+    ck_assert(told(name, &lock));
+    return text_is(party.note, text) && strcmp(lock.holders[0].note, text) == 0;
+}
+
+/* A note counts from the handle's next hold on. The hold that is there keeps its note, also in what
+ * is shown after its end. */
+START_TEST(a_note_belongs_to_the_next_hold)
+{
+    struct hfi_lock_frame shown;
+    struct hfi_behind_frame behind;
+    uint32_t client = rig_connect(rig, HOST_MAY_USE);
+    uint32_t looker = rig_connect(rig, HOST_MAY_USE);
+    struct hfi_opened opened = rig_open_granted(rig, client, "x", 5000 * RIG_MS);
+    struct hfi_actor actor = rig_actor(rig, opened.holder);
+    ck_assert_int_eq(set_note(client, opened.handle, 0, "one"), 0);
+    struct hfi_held held = rig_take(rig, &opened);
+    ck_assert(noted(looker, "x", "one"));
+    ck_assert_int_eq(set_note(client, opened.handle, 0, "two"), 0);
+    ck_assert_int_eq(set_note(client, opened.handle, 0, "three"), 0);
+    ck_assert(noted(looker, "x", "one"));
+    hfi_release(&actor, opened.slot, held.token);
+    held = rig_take(rig, &opened);
+    ck_assert(noted(looker, "x", "three"));
+    ck_assert_int_eq(set_note(client, opened.handle, 0, ""), 0);
+    ck_assert(noted(looker, "x", "three"));
+    hfi_release(&actor, opened.slot, held.token);
+    held = rig_take(rig, &opened);
+    ck_assert(noted(looker, "x", ""));
+    /* the process opened the handle again with this agent, and its hold goes on */
+    ck_assert_int_eq(set_note(client, opened.handle, HFI_NOTE_NOW, "again"), 0);
+    ck_assert(noted(looker, "x", "again"));
+    ck_assert_int_eq(set_note(client, opened.handle, 0, "later"), 0);
+    rig_die(rig, client);
+    pass(1000);
+    ck_assert(show_behind(looker, "x", &shown, &behind));
+    ck_assert(text_is(behind.note, "again"));
+    struct gossip_lock lock;
+    ck_assert(told("x", &lock));
+    ck_assert_str_eq(lock.last.note, "again");
+}
+END_TEST
+
+START_TEST(a_reader_has_a_note)
+{
+    uint32_t client = rig_connect(rig, HOST_MAY_USE);
+    uint32_t looker = rig_connect(rig, HOST_MAY_USE);
+    struct hfi_opened opened = rig_open_granted(rig, client, "x", 0);
+    opened.seat = rig_seat(rig, client, opened.handle, true);
+    struct hfi_actor actor = rig_actor(rig, opened.holder);
+    struct hfi_held held;
+    const struct hfi_request request = {.slot = opened.slot, .seat = opened.seat};
+    ck_assert_int_eq(set_note(client, opened.handle, 0, "one"), 0);
+    ck_assert_int_eq(hfi_try_shared(&actor, &request, &held), HFI_HELD);
+    ck_assert(noted(looker, "x", "one"));
+    ck_assert_int_eq(set_note(client, opened.handle, 0, "two"), 0);
+    ck_assert(noted(looker, "x", "one"));
+    hfi_release_shared(&actor, opened.slot, opened.seat, held.cell);
+    ck_assert_int_eq(hfi_try_shared(&actor, &request, &held), HFI_HELD);
+    ck_assert(noted(looker, "x", "two"));
+}
+END_TEST
+
+START_TEST(another_hosts_note_is_shown)
+{
+    struct hfi_lock_frame lock;
+    struct hfi_party_frame party;
+    uint32_t client = rig_connect(rig, HOST_MAY_USE);
+    struct gossip_lock says = {.state = HF_STATE_EXCLUSIVE, .holder_total = 1, .holder_count = 1};
+    says.name = (struct message_name){1, "x"};
+    says.holders[0] = (struct gossip_holder){
+        .pid = 5, .uid = 6, .token = 3, .held_ms = 70, .remaining_ms = -1, .note = "theirs"};
+    ck_assert(gossip_put_lock(gossips[OTHER], &says, rig->now_ns));
+    pass(1000);
+    struct rig_reply *reply = show(client, "x", &lock);
+    ck_assert(hfi_listed_next_party(&reply->cursor, &party));
+    ck_assert(text_is(party.agent, "host-b") && text_is(party.note, "theirs"));
+}
+END_TEST
+
+/* A user other than root may have half of the notes. A note that finds no room is dropped, the
+ * handle works, and the log names the table once. */
+START_TEST(notes_have_a_limit)
+{
+    enum { LOCKS = 128, HANDLES = 8192, NOTES = HANDLES / 16 };
+    char name[16];
+    struct hfi_frame frame = {.kind = HFI_FRAME_NOTE};
+    struct hfi_opened opened = {0};
+    rig_destroy(rig);
+    rig = rig_create(256, 8, HANDLES, 16);
+    rig->unchecked = true;
+    rig_begin(rig);
+    rig->uid = 1000;
+    uint32_t client = rig_connect(rig, HOST_MAY_USE);
+    ck_assert_int_eq(set_note(client, 7, 0, "no handle"), HF_EINVAL);
+    for (uint32_t i = 0; i < NOTES / 2; i++) {
+        snprintf(name, sizeof(name), "n%u", i % LOCKS);
+        opened = i < LOCKS ? rig_open_granted(rig, client, name, 0)
+                           : rig_open(rig, client, name, 0)->frame.opened;
+        rig->reply_count = rig->send_count = 0;
+        ck_assert_int_eq(set_note(client, opened.handle, 0, "note"), 0);
+        ck_assert_int_eq(set_note(client, opened.handle, 0, "another"), 0);
+    }
+    uint32_t last = opened.handle;
+    opened = rig_open(rig, client, "n0", 0)->frame.opened;
+    frame.note.handle = opened.handle;
+    frame.note.note = (struct hfi_text){"note", 4};
+    struct rig_reply *reply = rig_ask(rig, client, &frame);
+    ck_assert_int_eq(reply->frame.error, HF_EFULL);
+    ck_assert_uint_eq(reply->frame.full.table, HFI_TABLE_NOTES);
+    ck_assert(reply->frame.full.share);
+    ck_assert_uint_eq(reply->frame.full.room, NOTES / 2);
+    rig->uid = 1001;
+    uint32_t another = rig_connect(rig, HOST_MAY_USE);
+    opened = rig_open(rig, another, "n1", 0)->frame.opened;
+    rig->reply_count = 0;
+    ck_assert_int_eq(set_note(another, opened.handle, 0, "note"), 0);
+    ck_assert_int_eq(set_note(another, last, 0, "not its handle"), HF_EINVAL);
+    /* a closed handle, or an empty note, makes room */
+    rig_close(rig, client, last);
+    ck_assert_int_eq(set_note(client, frame.note.handle, 0, "note"), 0);
+    ck_assert_int_eq(set_note(client, frame.note.handle, 0, ""), 0);
+    ck_assert_int_eq(set_note(client, frame.note.handle, 0, "note"), 0);
+}
+END_TEST
+
 /* Names that differ only in their last character are usual. A process that held several such locks
  * ends: each of them shows behind whom it is closed. */
 START_TEST(behind_whom_each_of_several_locks_is_closed)
@@ -766,6 +912,10 @@ int main(void)
     tcase_add_test(tests, the_silent_are_unknown);
     tcase_add_test(tests, what_is_held_here_is_told);
     tcase_add_test(tests, behind_whom_it_is_closed_here);
+    tcase_add_test(tests, a_note_belongs_to_the_next_hold);
+    tcase_add_test(tests, a_reader_has_a_note);
+    tcase_add_test(tests, another_hosts_note_is_shown);
+    tcase_add_test(tests, notes_have_a_limit);
     tcase_add_test(tests, behind_whom_each_of_several_locks_is_closed);
     tcase_add_test(tests, behind_whom_another_host_says);
     tcase_add_test(tests, behind_a_host_that_vanished);

@@ -41,6 +41,33 @@ START_TEST(why_names_the_holder)
 }
 END_TEST
 
+/* The note of the holder, or of the last holder of a closed lock. */
+START_TEST(why_has_the_note)
+{
+    struct hf_reason reason = HF_REASON_INIT;
+    hf_lock *lock = open_lock(client, "a");
+    memset((char *)&reason + sizeof(reason.size), 0xff, sizeof(reason) - sizeof(reason.size));
+    ck_assert_int_eq(hf_why(lock, &reason), 0);
+    ck_assert_str_eq(reason.note, "");
+    atomic_store(&agent.noted, true);
+    ck_assert_int_eq(hf_why(lock, &reason), 0);
+    ck_assert_str_eq(reason.note, "trial 7");
+    ck_assert_str_eq(reason.text, "held on fake for 0.0 s by process 4711 (sleep 1), note \"trial "
+                                  "7\" and 1 more; waiting: 2");
+    /* a program that was built before the member existed */
+    reason.size = offsetof(struct hf_reason, note);
+    memset(reason.note, 'x', sizeof(reason.note));
+    ck_assert_int_eq(hf_why(lock, &reason), 0);
+    ck_assert_int_eq(reason.note[0], 'x');
+    atomic_store(&agent.closed, 1 + HF_ENDING_PROCESS);
+    reason.size = sizeof(reason);
+    ck_assert_int_eq(hf_why(lock, &reason), 0);
+    ck_assert_str_eq(reason.note, "trial 8");
+    ck_assert_ptr_nonnull(strstr(reason.text, "process 4715 (sleep 3), note \"trial 8\""));
+    hf_close(lock);
+}
+END_TEST
+
 START_TEST(why_names_the_missing_voters)
 {
     struct hf_reason reason = HF_REASON_INIT;
@@ -178,6 +205,7 @@ int main(void)
     tcase_set_timeout(tests, 60);
     tcase_add_checked_fixture(tests, setup, clients_destroy);
     tcase_add_test(tests, why_names_the_holder);
+    tcase_add_test(tests, why_has_the_note);
     tcase_add_loop_test(tests, why_says_behind_whom_it_is_closed, 0, 8);
     tcase_add_test(tests, why_names_the_missing_voters);
     tcase_add_test(tests, why_has_room_to_grow);

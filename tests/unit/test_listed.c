@@ -103,6 +103,83 @@ START_TEST(test_read_back)
 }
 END_TEST
 
+/* A party may have a note. It is cut and cleaned, and a reader skips what a later release adds. */
+START_TEST(test_note)
+{
+    struct hfi_lock_frame added = {.name = sample_text("n"), .holder_count = 1, .waiter_count = 1};
+    char text[2 * HFI_FRAME_NOTE_MAX];
+    size_t size;
+
+    memset(text, 'n', sizeof text);
+    text[3] = '\x1b';
+    fill_parties("ls -l");
+    parties[0].note = (struct hfi_text){text, sizeof text};
+    hfi_listed_begin(&builder, page, sizeof page, 9);
+    ck_assert(hfi_listed_add(&builder, &added, parties));
+    finish_and_decode(false);
+    ck_assert(hfi_listed_next_lock(&cursor, &lock));
+    ck_assert(hfi_listed_next_party(&cursor, &party));
+    ck_assert_uint_eq(party.note.size, HFI_FRAME_NOTE_MAX);
+    ck_assert_mem_eq(party.note.bytes, "nnn?nn", 6);
+    ck_assert(hfi_listed_next_party(&cursor, &party));
+    ck_assert_uint_eq(party.note.size, 0);
+    parties[0].note = sample_text("now");
+    hfi_listed_begin(&builder, page, sizeof page, 9);
+    added.waiter_count = 0;
+    ck_assert(hfi_listed_add(&builder, &added, parties));
+    size = hfi_listed_finish(&builder, false);
+    for (size_t at = 0; at + 5 < size; at++) {
+        if (page[at] == 0x99 && page[at + 1] == 0) { /* the party, whose pid is 0 */
+            page[at]++;
+        }
+    }
+    page[size] = 0x07;
+    ck_assert_msg(hfi_frame_decode(page, size + 1, &frame, &cursor, &error) == 0, "%s", error.text);
+    ck_assert(hfi_listed_next_lock(&cursor, &lock));
+    ck_assert(hfi_listed_next_party(&cursor, &party));
+    ck_assert_text_eq(party.note, "now");
+    ck_assert_int_eq(hfi_frame_decode(page, size, &frame, &cursor, &error), -1);
+}
+END_TEST
+
+/* A BROKEN has room for the most holds and agents with the longest texts. Notes are cut if there
+ * are many holds. */
+START_TEST(test_broken_fits)
+{
+    static char text[HFI_FRAME_NOTE_MAX];
+    struct hfi_text agents[HFI_FRAME_BROKEN_SILENT_MAX];
+    struct hfi_broken_frame broken = {
+        .silent_count = HFI_FRAME_BROKEN_SILENT_MAX, .closed_ns = INT64_MAX, .more = UINT32_MAX};
+
+    memset(text, 't', sizeof text);
+    for (size_t i = 0; i < HFI_FRAME_BROKEN_SILENT_MAX; i++) {
+        agents[i] = (struct hfi_text){text, 32};
+    }
+    for (size_t i = 0; i < HFI_FRAME_BROKEN_HOLDS_MAX; i++) {
+        parties[i] = (struct hfi_party_frame){.pid = INT32_MAX,
+                                              .uid = UINT32_MAX,
+                                              .elapsed_ns = INT64_MAX,
+                                              .remaining_ns = INT64_MAX,
+                                              .token = UINT64_MAX,
+                                              .agent = {text, 32},
+                                              .command = {text, HFI_FRAME_COMMAND_MAX},
+                                              .note = {text, HFI_FRAME_NOTE_MAX}};
+    }
+    for (broken.hold_count = 0; broken.hold_count <= HFI_FRAME_BROKEN_HOLDS_MAX;
+         broken.hold_count++) {
+        size_t size = hfi_broken_encode(&broken, parties, agents, 9, page, sizeof page);
+        uint32_t most = broken.hold_count > HFI_FRAME_BROKEN_HOLDS_MAX / 2 ? HFI_FRAME_NOTE_MAX / 2
+                                                                           : HFI_FRAME_NOTE_MAX;
+
+        ck_assert_uint_gt(size, 0);
+        ck_assert_int_eq(hfi_frame_decode(page, size, &frame, &cursor, &error), 0);
+        while (hfi_listed_next_party(&cursor, &party)) {
+            ck_assert_uint_eq(party.note.size, most);
+        }
+    }
+}
+END_TEST
+
 static const struct hfi_behind_frame sample_behind = {
     .ending = 2,
     .elapsed_ns = 21,
@@ -159,7 +236,8 @@ START_TEST(test_behind_of_other_releases)
     static const char earlier[] = "\x94\x44\x09\xc2\xdc\x00\x01\x98\xa1n\x00\x07\x08\xa0\x00"
                                   "\xc2\x90";
     static const char later[] = "\x94\x44\x09\xc2\xdc\x00\x01\x9a\xa1n\x00\x07\x08\xa0\x00"
-                                "\xc2\x90\x99\x63\xff\xff\xff\xa0\xa0\xff\xa0\x91\x05\xa1z";
+                                "\xc2\x90\x9a\x63\xff\xff\xff\xa0\xa0\xff\xa0\xa1n\x91\x05"
+                                "\xa1z";
     struct hfi_behind_frame behind;
 
     hfi_listed_begin(&builder, page, sizeof page, 9);
@@ -178,6 +256,7 @@ START_TEST(test_behind_of_other_releases)
     ck_assert_uint_eq(behind.ending, 0x63);
     ck_assert_int_eq(behind.pid, -1);
     ck_assert_text_eq(behind.agent, "");
+    ck_assert_text_eq(behind.note, "n");
     ck_assert(!hfi_listed_next_lock(&cursor, &lock));
     ck_assert_int_ne(hfi_frame_decode(later, sizeof later - 3, &frame, &cursor, &error), 0);
 }
@@ -384,6 +463,8 @@ int main(void)
     TCase *tcase = tcase_create("listed");
 
     tcase_add_test(tcase, test_read_back);
+    tcase_add_test(tcase, test_note);
+    tcase_add_test(tcase, test_broken_fits);
     tcase_add_test(tcase, test_behind);
     tcase_add_test(tcase, test_behind_of_other_releases);
     tcase_add_test(tcase, test_behind_always_fits);

@@ -185,7 +185,7 @@ END_TEST
 START_TEST(test_bytes_of_all_kinds)
 {
     static const uint64_t hashes[] = {UINT64_C(0xd732a0b5e93de71e), UINT64_C(0x02aa88cc385aa700),
-                                      UINT64_C(0xf652f39de61b0175)};
+                                      UINT64_C(0xba9947804a3ee454)};
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
 
     speaks = WIRE_VERSION_OLDEST + (uint32_t)_i;
@@ -237,9 +237,12 @@ START_TEST(test_broken)
 {
     wire_sample(29, &sent);
     ck_assert_int_eq(sent.kind, MESSAGE_BROKEN);
-    sent.as.broken.count = MESSAGE_HOLDS_MAX;
+    char note[MESSAGE_NOTES_MAX];
+    memset(note, 'n', sizeof(note));
+    sent.as.broken.count = 0;
     for (uint32_t i = 0; i < MESSAGE_HOLDS_MAX; i++) {
-        struct message_hold *hold = &sent.as.broken.items.holds[i];
+        struct message_hold made;
+        struct message_hold *hold = &made;
         memset(hold, 0, sizeof(*hold));
         hold->pid = INT32_MAX;
         hold->uid = UINT32_MAX;
@@ -247,6 +250,8 @@ START_TEST(test_broken)
         hold->token = MESSAGE_TOKEN_LIMIT - 1;
         hold->command_size = MESSAGE_COMMAND_MAX;
         memset(hold->command, 'c', MESSAGE_COMMAND_MAX);
+        hold->note_size = MESSAGE_NOTES_MAX / MESSAGE_HOLDS_MAX;
+        message_broken_add(&sent.as.broken, hold, note);
     }
     read_one(packet_of(&sent));
     ck_assert_uint_eq(message_size(&got), message_size(&sent));
@@ -255,6 +260,10 @@ START_TEST(test_broken)
     sent.as.broken.items.holds[3].command[2] = '\xff';
     read_one(packet_of(&sent));
     ck_assert_mem_eq(got.as.broken.items.holds[3].command, "c??c", 4);
+    speaks = WIRE_VERSION_GROWN - 1; /* which has no notes */
+    read_one(packet_of(&sent));
+    ck_assert_uint_eq(got.as.broken.count, MESSAGE_HOLDS_MAX);
+    ck_assert_uint_eq(got.as.broken.items.holds[3].note_size, 0);
     speaks = WIRE_VERSION_OLDEST;
     read_one(packet_of(&sent));
     ck_assert_int_eq(got.as.broken.part, MESSAGE_BROKEN_PLAIN);
@@ -511,8 +520,14 @@ static bool has_optional(void)
            sent.kind == MESSAGE_BROKEN || (sent.kind == MESSAGE_HEARTBEAT && speaks >= 5);
 }
 
+static bool has_notes(void)
+{
+    return speaks >= WIRE_VERSION_GROWN && sent.as.broken.part == MESSAGE_BROKEN_HOLDS;
+}
+
 /* Returns how many arrays of the packet may have fewer elements. These are the items, a message
- * with an optional field, the voters (of a HELLO or a record), and the shares. */
+ * with an optional field, the voters (of a HELLO or a record), the shares, and the items of a
+ * BROKEN without notes. */
 static size_t flexible_arrays(void)
 {
     const struct message_value *value = message_value_of(&sent);
@@ -522,7 +537,7 @@ static size_t flexible_arrays(void)
     return 1u + (speaks > WIRE_VERSION_OLDEST && has_optional() ? 1 : 0) +
            (voters != NULL && voters->count > 1 ? 1 : 0) +
            (sent.kind == MESSAGE_HELLO || sent.kind == MESSAGE_HELLO_ACK ? 1 : 0) +
-           (speaks > WIRE_VERSION_OLDEST && sent.kind == MESSAGE_BROKEN ? 1 : 0) +
+           (speaks > WIRE_VERSION_OLDEST && sent.kind == MESSAGE_BROKEN && !has_notes() ? 1 : 0) +
            (value != NULL && value->share_count > 0 ? 1 : 0);
 }
 

@@ -451,13 +451,14 @@ static void fill_broken(struct draw *draw, struct message *out, uint32_t holds)
     if (!draw->large) {
         agent(draw, &broken->owner);
     }
-    for (uint32_t i = 0; i < broken->count; i++) {
-        struct message_hold *hold = &broken->items.holds[i];
+    for (uint32_t i = 0; i < broken->count && draw->large; i++) {
+        agent(draw, &broken->items.owners[i]);
+    }
+    for (broken->count = draw->large ? broken->count : 0; !draw->large && broken->count < holds;) {
+        struct message_hold made = {0};
+        struct message_hold *hold = &made;
+        uint32_t i = broken->count;
 
-        if (draw->large) {
-            agent(draw, &broken->items.owners[i]);
-            continue;
-        }
         hold->pid = i == 0 ? -1 : (int64_t)number(draw, INT32_MAX);
         hold->uid = i == 0 ? -1 : (int64_t)number(draw, UINT32_MAX);
         hold->held_ms = i == 0 ? -1 : (int64_t)number(draw, INT64_MAX);
@@ -465,6 +466,8 @@ static void fill_broken(struct draw *draw, struct message *out, uint32_t holds)
         hold->shared = i == 0;
         hold->command_size = i == 0 ? 0 : 5;
         memcpy(hold->command, "sleep", hold->command_size);
+        hold->note_size = i == 0 ? 0 : 4;
+        message_broken_add(broken, hold, "task");
     }
 }
 
@@ -612,6 +615,17 @@ static const struct shape {
     {MESSAGE_MEMBERED, fill_member, 0, 0},
 };
 
+static void drop_notes(struct message_broken *broken)
+{
+    if (broken->part == MESSAGE_BROKEN_HOLDS) {
+        memset(broken->items.room + broken->count * sizeof(struct message_hold), 0,
+               message_broken_notes_size(broken));
+    }
+    for (uint32_t i = 0; broken->part == MESSAGE_BROKEN_HOLDS && i < broken->count; i++) {
+        broken->items.holds[i].note_size = 0;
+    }
+}
+
 void wire_sample_of(struct message *message, uint32_t version)
 {
     if (version < 5) {
@@ -627,6 +641,8 @@ void wire_sample_of(struct message *message, uint32_t version)
         } else if (message->kind == MESSAGE_REFUSED) {
             message->as.refused.table = 0;
             message->as.refused.room = 0;
+        } else if (message->kind == MESSAGE_BROKEN) {
+            drop_notes(&message->as.broken);
         }
     }
     if (version >= 4) {

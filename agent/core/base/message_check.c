@@ -417,7 +417,8 @@ static bool broken_valid(const struct message_broken *broken)
         valid = broken->part == MESSAGE_BROKEN_OWNERS ? agent_name_valid(&broken->items.owners[i])
                                                       : hold_valid(&broken->items.holds[i]);
     }
-    return valid;
+    return valid && (broken->part != MESSAGE_BROKEN_HOLDS ||
+                     message_broken_notes_size(broken) <= MESSAGE_NOTES_MAX);
 }
 
 static bool answer_valid(const struct message *message)

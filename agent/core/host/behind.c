@@ -55,6 +55,7 @@ static void add_process(const struct host *host, const struct message_name *name
                 last->pid = holder->pid;
                 last->uid = holder->uid;
                 memcpy(last->command, holder->command, sizeof(last->command));
+                memcpy(last->note, holder->note, sizeof(last->note));
             }
             return;
         }

@@ -49,11 +49,19 @@ static uint32_t closed_ms(const struct host *host, int64_t until_ns)
     return left_ns > 0 ? (uint32_t)((left_ns + MS - 1) / MS) : 0;
 }
 
+/* A hold that is about to end. */
+struct described {
+    struct message_hold hold; /* its note_size is not set yet */
+    struct hfi_text note;     /* lies in `text` */
+    char text[HFI_FRAME_NOTE_MAX];
+};
+
 /* Describes a hold that is about to end. The padding is zeroed, too, because messages are compared
  * as bytes. */
 static void describe(const struct host *host, struct lock_ref at, uint32_t holder, uint32_t seat,
-                     bool shared, struct message_hold *hold)
+                     bool shared, struct described *out)
 {
+    struct message_hold *hold = &out->hold;
     struct hfi_party_frame party;
     look_holder(host, at, holder, seat, &party);
     uint64_t token = look_token(host, at, atomic_load(lock_word(host, at)), shared);
@@ -73,13 +81,19 @@ static void describe(const struct host *host, struct lock_ref at, uint32_t holde
     if (size > 0) {
         memcpy(hold->command, party.command.bytes, size);
     }
+    out->note = hfi_note_shown(party.note, HFI_FRAME_NOTE_MAX, out->text);
 }
 
-static void report(struct message_broken *broken, const struct message_hold *hold)
+/* Adds the hold to the report. If the holds have long notes, later ones are cut or left out. */
+static void report(struct message_broken *broken, struct described *ended)
 {
+    char cut[HFI_FRAME_NOTE_MAX];
     broken->total++;
     if (broken->count < MESSAGE_HOLDS_MAX) {
-        memcpy(&broken->items.holds[broken->count++], hold, sizeof(*hold));
+        struct hfi_text note = hfi_note_shown(
+            ended->note, MESSAGE_NOTES_MAX - message_broken_notes_size(broken), cut);
+        ended->hold.note_size = (uint16_t)note.size;
+        message_broken_add(broken, &ended->hold, note.bytes);
     }
 }
 
@@ -110,7 +124,7 @@ static uint32_t break_exclusive(struct host *host, struct lock_ref at, bool now,
     if (holder == 0 || holder == HFI_HOLDER_AGENT || awaits_readers(host, at, seat)) {
         return HFI_SEAT_NONE;
     }
-    struct message_hold hold;
+    struct described hold;
     bool reads = seat != HFI_SEAT_NONE &&
                  (atomic_load(&hfi_seat(space_region(host, at.space), seat)->reader) &
                   HFI_CELL_COUNT);
@@ -138,7 +152,7 @@ static bool break_readers(struct host *host, struct lock_ref at, bool now, uint3
         if (id == 0) {
             continue;
         }
-        struct message_hold hold;
+        struct described hold;
         describe(host, at, id, walk.seat, true, &hold);
         if (hold_break_reader(host, at, walk.seat, now ? 0 : hold_delay_ms(host, at, id), by,
                               actions) &&

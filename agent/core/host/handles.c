@@ -4,6 +4,7 @@
 #include "clients.h"
 #include "delays.h"
 #include "locks.h"
+#include "notes.h"
 
 struct handle {
     uint32_t slot; /* in a free handle: the next free handle; in a HANDLE_LEFT: NONE */
@@ -151,6 +152,9 @@ uint32_t handle_new(struct host *host, uint32_t client, struct lock_ref at)
 void handle_free(struct host *host, uint32_t handle)
 {
     struct handle *who = handle_at(host, handle);
+    if (who->flags & HANDLE_NOTED) {
+        notes_drop(host, handle);
+    }
     client_unlink(host, handle);
     if (!(who->flags & HANDLE_LEFT)) {
         lock_unlink(host, handle);
@@ -238,6 +242,22 @@ void handle_clear(struct host *host, uint32_t handle, uint32_t flags)
     uint32_t before = handle_flags(host, handle);
     host->handles->zombies -= (flags & before & HANDLE_ZOMBIE) != 0;
     handle_at(host, handle)->flags = (uint8_t)(before & ~flags);
+}
+
+bool handle_set_note(struct host *host, uint32_t handle, struct hfi_text text, uint64_t mark)
+{
+    int64_t account = client_peer(host, handle_client(host, handle))->account;
+    if (!notes_set(host, handle, account, text, mark)) {
+        return false;
+    }
+    handle_set(host, handle, HANDLE_NOTED);
+    return true;
+}
+
+struct hfi_text handle_note(const struct host *host, uint32_t handle, uint64_t mark)
+{
+    return handle_flags(host, handle) & HANDLE_NOTED ? notes_of(host, handle, mark)
+                                                     : (struct hfi_text){NULL, 0};
 }
 
 bool handle_may_take(const struct host *host, uint32_t handle)

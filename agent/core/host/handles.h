@@ -26,6 +26,7 @@ enum {
     HANDLE_FOUND = 16,  /* made for a survivor's limited hold; its client has not opened it yet */
     HANDLE_STALLS = 32, /* the handle is LIMITED by a max_stall, not by a fixed lease */
     HANDLE_LEFT = 64,   /* its region was given up: the handle has no slot, no seat and no lock */
+    HANDLE_NOTED = 128, /* the handle has a note (notes.h) */
 };
 
 struct handles *handles_lay_out(struct arena *arena, const struct host_config *config);
@@ -62,6 +63,25 @@ void handle_set_limit_ms(struct host *host, uint32_t handle, uint32_t limit_ms);
 uint32_t handle_flags(const struct host *host, uint32_t handle);
 void handle_set(struct host *host, uint32_t handle, uint32_t flags);
 void handle_clear(struct host *host, uint32_t handle, uint32_t flags);
+
+/* Return the mark of an exclusive hold, from the lock's word, and that of a reader's hold, from its
+ * cell. No later hold by the same handle has the same mark for a long time. The highest bit keeps
+ * the mark of a word from being 0. */
+static inline uint64_t handle_mark_of_word(uint64_t word)
+{
+    return (word & HFI_W_TOKEN) | UINT64_C(1) << 63;
+}
+
+static inline uint64_t handle_mark_of_cell(uint64_t cell)
+{
+    return cell;
+}
+
+/* Sets the note on the handle's next holds, as notes_set() does. Returns false if there is no
+ * room. */
+bool handle_set_note(struct host *host, uint32_t handle, struct hfi_text text, uint64_t mark);
+/* Returns the note on the handle's hold with that mark, as notes_of() does. */
+struct hfi_text handle_note(const struct host *host, uint32_t handle, uint64_t mark);
 
 /* Returns whether the handle's process may take the lock by it. If client_may_use_closed(), a
  * closed handle counts as well. A FOUND or LEFT handle never does. */

@@ -119,9 +119,15 @@ static int64_t closing_end(const struct host *host, struct lock_ref at, uint32_t
     return delay_ms == 0 ? 0 : until_ns > before_ns ? until_ns : before_ns;
 }
 
-/* Records, for display, whose hold has ended. holder: the holder id of that process. until_ns: the
- * end of the lock-delay; 0: there is none. */
-static void behind_note(struct host *host, struct lock_ref at, uint32_t holder,
+/* A hold that ends: the holder id of its process, and its mark (handle_mark_of_word()). */
+struct ended_hold {
+    uint32_t holder;
+    uint64_t mark;
+};
+
+/* Records, for display, which hold has ended. until_ns: the end of the lock-delay; 0: there is
+ * none. */
+static void behind_note(struct host *host, struct lock_ref at, struct ended_hold hold,
                         const struct hfi_ending *ending, int64_t until_ns)
 {
     struct behind_note note = {
@@ -135,7 +141,14 @@ static void behind_note(struct host *host, struct lock_ref at, uint32_t holder,
                  .by_uid = ending->uid},
     };
     struct message_name name;
-    uint32_t client = client_of_id(host, holder);
+    uint32_t client = client_of_id(host, hold.holder);
+    uint32_t handle = handle_of(host, at, hold.holder);
+    if (handle != NONE) {
+        struct hfi_text text = handle_note(host, handle, hold.mark);
+        if (text.size > 0) {
+            memcpy(note.last.note, text.bytes, text.size);
+        }
+    }
     if (client != NONE) {
         const struct host_peer *peer = client_peer(host, client);
         note.last.pid = peer->pid > 0 ? peer->pid : -1;
@@ -150,10 +163,10 @@ static void behind_note(struct host *host, struct lock_ref at, uint32_t holder,
     behind_keep(host, &name, &note);
 }
 
-/* Closes the lock after the hold of that holder id. until_ns is the closing time in the region. It
- * was computed before the hold ended, so this computes the end of the lock-delay again. A broken
- * hold is recorded even if until_ns is 0, because otherwise the lock would only look free. */
-static void closing_begin(struct host *host, struct lock_ref at, uint32_t holder,
+/* Closes the lock after that hold. until_ns is the closing time in the region. It was computed
+ * before the hold ended, so this computes the end of the lock-delay again. A broken hold is recorded
+ * even if until_ns is 0, because otherwise the lock would only look free. */
+static void closing_begin(struct host *host, struct lock_ref at, struct ended_hold hold,
                           const struct hfi_ending *ending, int64_t until_ns, uint32_t delay_ms)
 {
     if (until_ns > 0) {
@@ -166,7 +179,7 @@ static void closing_begin(struct host *host, struct lock_ref at, uint32_t holder
         opening_add(host, at, until_ns);
     }
     if (until_ns > 0 || ending->kind == HFI_ENDING_BROKEN) {
-        behind_note(host, at, holder, ending, until_ns);
+        behind_note(host, at, hold, ending, until_ns);
     }
 }
 
@@ -188,7 +201,8 @@ static bool evict(struct host *host, struct lock_ref at, uint32_t holder, uint64
         lock_write_closing(host, at);
         return false;
     }
-    closing_begin(host, at, holder, &ending, until_ns, delay_ms);
+    closing_begin(host, at, (struct ended_hold){holder, handle_mark_of_word(token)}, &ending,
+                  until_ns, delay_ms);
     uint64_t top = lock_token_last(host, at);
     log_loss(host, at, cause, hfi_token(top, token), delay_ms, actions);
     uint32_t client = client_of_id(host, holder);
@@ -228,7 +242,10 @@ static bool evict_reader(struct host *host, struct lock_ref at, uint32_t seat, u
     bool evicted = hfi_evict_reader(lock_actor(host, at), at.slot, seat, reader, until_ns);
     if (evicted || (!was_closed && (atomic_load(lock_word(host, at)) & HFI_W_CLOSED))) {
         /* The reader may have left by itself while the closed bit was being set. */
-        closing_begin(host, at, seat_holder(host, at.space, seat), &ending, until_ns, delay_ms);
+        closing_begin(
+            host, at,
+            (struct ended_hold){seat_holder(host, at.space, seat), handle_mark_of_cell(reader)},
+            &ending, until_ns, delay_ms);
     }
     if (!evicted) {
         lock_write_closing(host, at); /* as in evict() */
@@ -273,7 +290,9 @@ bool hold_use_up(struct host *host, struct lock_ref at, const struct hfi_range *
         return false;
     }
     if (before & HFI_W_HOLDER) {
-        closing_begin(host, at, hfi_word_holder(before), &ending, until_ns, delay_ms);
+        closing_begin(host, at,
+                      (struct ended_hold){hfi_word_holder(before), handle_mark_of_word(before)},
+                      &ending, until_ns, delay_ms);
         log_loss(host, at, &cause, hfi_token(lock_token_last(host, at), before), delay_ms, actions);
         uint32_t client = client_of_id(host, hfi_word_holder(before));
         if (client != NONE) {

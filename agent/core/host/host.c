@@ -19,6 +19,7 @@
 #include "limits.h"
 #include "listing.h"
 #include "locks.h"
+#include "notes.h"
 #include "openings.h"
 #include "opens.h"
 #include "operator.h"
@@ -55,6 +56,7 @@ static struct host *lay_out(struct arena *arena, const struct host_config *confi
     into->words = words_lay_out(arena);
     into->locks = locks_lay_out(arena, config);
     into->handles = handles_lay_out(arena, config);
+    into->notes = notes_lay_out(arena, config);
     into->requests = requests_lay_out(arena, config);
     into->kept = kept_lay_out(arena);
     into->behind = behind_lay_out(arena);
@@ -103,6 +105,7 @@ struct host *host_init(void *memory, const struct host_config *config, struct na
     limits_init(host);
     burials_init(host);
     handles_init(host);
+    notes_init(host);
     spaces_init(host);
     routes_init(host);
     listing_init(host);
@@ -253,6 +256,9 @@ static void frame_arrived(struct host *host, const struct host_event *event,
     case HFI_FRAME_SEAT:
         opens_seat(host, client, frame, actions);
         return;
+    case HFI_FRAME_NOTE:
+        error = opens_note(host, client, frame);
+        break;
     case HFI_FRAME_CLOSE:
         close_arrived(host, client, frame->handle, actions);
         rings_arrived(host, client_regions(host, client));

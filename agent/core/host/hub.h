@@ -18,7 +18,7 @@
  *   holds slots requests pending                  ends of holds, slots of names, requests, OPENs
  *   handles watches openings kept delays behind polled
  *                                                 tables; pokes of polled waiters
- *   locks seats clients ringing routes ids listing spaces full
+ *   locks seats clients ringing routes ids listing spaces full notes
  *
  * The modules look, merge, publish, inspect, overview, survey and invariants stand beside these and
  * decide nothing. The module tally counts what other hosts answer to a break.
@@ -93,6 +93,7 @@ struct host {
     struct spaces *spaces;
     struct locks *locks;
     struct handles *handles;
+    struct notes *notes;
     struct clients *clients;
     struct seats *seats;
     struct openings *openings;

@@ -8,6 +8,17 @@
 #include "seats.h"
 #include "spaces.h"
 
+uint64_t look_mark(const struct host *host, struct lock_ref at, uint32_t holder, uint32_t seat)
+{
+    uint64_t word = atomic_load(lock_word(host, at));
+    uint64_t cell = seat != HFI_SEAT_NONE
+                        ? atomic_load(&hfi_seat(space_region(host, at.space), seat)->reader)
+                        : 0;
+    return cell & HFI_CELL_COUNT                            ? handle_mark_of_cell(cell)
+           : holder != 0 && hfi_word_holder(word) == holder ? handle_mark_of_word(word)
+                                                            : 0;
+}
+
 void look_holder(const struct host *host, struct lock_ref at, uint32_t holder, uint32_t seat,
                  struct hfi_party_frame *out)
 {
@@ -27,6 +38,10 @@ void look_holder(const struct host *host, struct lock_ref at, uint32_t holder, u
         out->uid = peer->uid;
         out->command = (struct hfi_text){peer->command,
                                          hub_text_size(peer->command, sizeof(peer->command))};
+    }
+    uint32_t named = handle_of(host, at, holder);
+    if (named != NONE) {
+        out->note = handle_note(host, named, look_mark(host, at, holder, seat));
     }
     out->remaining_ns = host->lease.deadline_ns - host->now_ns;
     if (seat != HFI_SEAT_NONE) {
@@ -120,6 +135,7 @@ void look_lock(const struct host *host, struct lock_ref at, struct hfi_lock_fram
             parties[used].mode = wait & HFI_WAIT_SHARED ? HF_SHARED : HF_EXCLUSIVE;
             parties[used].remaining_ns = -1;
             parties[used].command = (struct hfi_text){NULL, 0};
+            parties[used].note = (struct hfi_text){NULL, 0};
             used++;
         }
     }

@@ -21,6 +21,9 @@ void look_lock(const struct host *host, struct lock_ref at, struct hfi_lock_fram
  * for the lock. The texts in *party are borrowed. */
 void look_holder(const struct host *host, struct lock_ref at, uint32_t holder, uint32_t seat,
                  struct hfi_party_frame *party);
+/* Returns the mark (handle_mark_of_word()) of the hold that this holder id and this seat
+ * (HFI_SEAT_NONE: no seat) have now; 0: they have none. */
+uint64_t look_mark(const struct host *host, struct lock_ref at, uint32_t holder, uint32_t seat);
 /* Returns the token to show for a hold, while the lock word is `word`. The region does not keep the
  * token of each reader. The result for a reader is not below the reader's own token, and is below
  * that of every exclusive hold after it. */

@@ -17,12 +17,20 @@ static struct hfi_text keep_agent(struct merged *merged, const struct message_ag
     return (struct hfi_text){kept->text, kept->length};
 }
 
-static struct hfi_text keep_command(struct merged *merged, const char *command)
+static struct hfi_text keep_text(char *kept, const char *text, size_t max)
 {
-    char *kept = merged->commands[merged->commands_used++];
-    uint32_t size = hub_text_size(command, HFI_FRAME_COMMAND_MAX);
-    memcpy(kept, command, size);
+    uint32_t size = hub_text_size(text, max);
+    memcpy(kept, text, size);
     return (struct hfi_text){kept, size};
+}
+
+/* Keeps the command and the note of the holder. */
+static void keep_texts(struct merged *merged, const struct gossip_holder *holder,
+                       struct hfi_party_frame *party)
+{
+    uint32_t index = merged->commands_used++;
+    party->command = keep_text(merged->commands[index], holder->command, HFI_FRAME_COMMAND_MAX);
+    party->note = keep_text(merged->notes[index], holder->note, HFI_FRAME_NOTE_MAX);
 }
 
 static int64_t ns_of(int64_t ms)
@@ -85,7 +93,7 @@ static void add_view(struct merged *merged, const struct gossip_view *view)
         party.remaining_ns = ns_of(holder->remaining_ms);
         if (merged->lock.holder_count < HFI_FRAME_PARTIES_MAX &&
             merged->commands_used < HFI_FRAME_PARTIES_MAX) {
-            party.command = keep_command(merged, holder->command);
+            keep_texts(merged, holder, &party);
         }
         add_holder(merged, &party);
     }
@@ -116,6 +124,7 @@ static void set_behind(struct merged *merged, const struct gossip_last *last)
         .command = {merged->last.command, hub_text_size(last->command, HFI_FRAME_COMMAND_MAX)},
         .by_uid = last->by_uid,
         .by_agent = {merged->last.by_agent.text, last->by_agent.length},
+        .note = {merged->last.note, hub_text_size(last->note, HFI_FRAME_NOTE_MAX)},
     };
 }
 

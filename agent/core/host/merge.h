@@ -28,10 +28,11 @@ struct merged {
     struct hfi_lock_frame lock;
     struct hfi_party_frame parties[2 * HFI_FRAME_PARTIES_MAX]; /* holders, then waiters */
     char commands[HFI_FRAME_PARTIES_MAX][HFI_FRAME_COMMAND_MAX + 1];
+    char notes[HFI_FRAME_PARTIES_MAX][HFI_FRAME_NOTE_MAX + 1];
     struct message_agent agents[2 * HFI_FRAME_PARTIES_MAX];
     struct hfi_behind_frame behind; /* lock.behind points to it, or is NULL */
     struct gossip_last last;
-    uint32_t commands_used;
+    uint32_t commands_used; /* of `commands` and of `notes` */
     uint32_t agents_used;
 };
 

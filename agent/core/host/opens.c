@@ -11,11 +11,15 @@
 #include "ids.h"
 #include "limits.h"
 #include "locks.h"
+#include "look.h"
+#include "notes.h"
 #include "pending.h"
+#include "publish.h"
 #include "ringing.h"
 #include "seats.h"
 #include "slots.h"
 #include "spaces.h"
+#include "watches.h"
 
 struct opens {
     struct id_set named; /* the ids that the handles and seats of one lock have (scratch) */
@@ -453,4 +457,26 @@ void opens_seat(struct host *host, uint32_t client, const struct hfi_frame *fram
     struct hfi_frame answer = {
         .kind = HFI_FRAME_SEATED, .request = frame->request, .seated = handle_seat(host, handle)};
     client_reply(host, client, &answer, actions);
+}
+
+int32_t opens_note(struct host *host, uint32_t client, const struct hfi_frame *frame)
+{
+    uint32_t handle = handle_check_own(host, client, frame->note.handle);
+    if (handle == NONE || (handle_flags(host, handle) & HANDLE_LEFT)) {
+        return handle == NONE ? HF_EINVAL : HF_EUNSERVED;
+    }
+    struct lock_ref at = handle_lock(host, handle);
+    uint64_t mark = look_mark(host, at, handle_holder(host, handle), handle_seat(host, handle));
+    bool now = frame->note.flags & HFI_NOTE_NOW;
+    if (!handle_set_note(host, handle, frame->note.note, now ? 0 : mark)) {
+        bool share = notes_count(host) < notes_room(host);
+        (void)full(host, HFI_TABLE_NOTES, share ? notes_share(host) : notes_room(host));
+        full_last(host)->share = share;
+        return HF_EFULL;
+    }
+    if (now && mark != 0) {
+        publish_again(host, at); /* the hold has a note that other hosts do not know yet */
+        watch_changed(host, at);
+    }
+    return 0;
 }

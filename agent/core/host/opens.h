@@ -27,6 +27,8 @@ void opens_open(struct host *host, uint32_t client, const struct hfi_frame *fram
 /* Handles SEAT: gives the handle a seat, and answers. */
 void opens_seat(struct host *host, uint32_t client, const struct hfi_frame *frame,
                 struct host_actions *actions);
+/* Handles NOTE: keeps the note on the handle's next holds. Returns an error, or 0. */
+int32_t opens_note(struct host *host, uint32_t client, const struct hfi_frame *frame);
 /* Handles MAP: sends the client the region to which the name belongs. Returns an error, or 0. */
 int32_t opens_map(struct host *host, uint32_t client, const struct hfi_frame *frame,
                   struct host_actions *actions);

@@ -43,6 +43,10 @@ static void add_holder(struct host_overview *overview, const struct hfi_party_fr
         if (size > 0) {
             memcpy(part->command, party->command.bytes, size);
         }
+        size = party->note.size < HFI_FRAME_NOTE_MAX ? party->note.size : HFI_FRAME_NOTE_MAX;
+        if (size > 0) {
+            memcpy(part->note, party->note.bytes, size);
+        }
     }
 }
 

@@ -72,6 +72,9 @@ static void fill_holder(const struct host *host, const struct hfi_party_frame *p
     if (size > 0) {
         memcpy(out->command, party->command.bytes, size);
     }
+    if (party->note.size > 0) {
+        memcpy(out->note, party->note.bytes, party->note.size);
+    }
 }
 
 /*
@@ -158,6 +161,11 @@ static bool publish_lock(struct host *host, struct lock_ref at)
         set_reported(space, at.slot, in_use(&lock));
     } /* else gossip is full, and the next pass looks at the lock again */
     return true;
+}
+
+void publish_again(struct host *host, struct lock_ref at)
+{
+    host->publish->spaces[at.space].words[at.slot] = 0;
 }
 
 void publish_gone(struct host *host, struct lock_ref at)

@@ -25,6 +25,9 @@ struct publish *publish_lay_out(struct arena *arena, const struct host_config *c
 void publish_work(struct host *host);
 /* Returns when publish_work() is due. */
 int64_t publish_due_ns(const struct host *host);
+/* Makes the next pass look closely at the lock: what is shown of it has changed, and its word has
+ * not. */
+void publish_again(struct host *host, struct lock_ref at);
 /* Withdraws what was published of the lock, which is about to lose its name. */
 void publish_gone(struct host *host, struct lock_ref at);
 /* For a slot whose region was given up: forgets what was published of its lock. */

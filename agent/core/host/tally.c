@@ -4,7 +4,10 @@
 #include "clients.h"
 #include "routes.h"
 
-enum { TALLY_HOLDS_MAX = HFI_FRAME_BROKEN_HOLDS_MAX };
+enum {
+    TALLY_HOLDS_MAX = HFI_FRAME_BROKEN_HOLDS_MAX,
+    TALLY_NOTES_MAX = 512, /* bytes of the notes on all holds of a tally; others are left out */
+};
 
 /* An owner that the coordinator named, or an agent that has answered. */
 struct tally_owner {
@@ -23,7 +26,8 @@ struct tally_owner {
 /* A hold that ended, and the agent that ended it. */
 struct tally_hold {
     struct message_agent agent;
-    struct message_hold hold;
+    struct message_hold hold; /* its note lies in `notes` of the tally, from note_at on */
+    uint16_t note_at;
     bool counts;
 };
 
@@ -36,9 +40,11 @@ struct tally {
     uint32_t total; /* the number of holds that ended */
     uint32_t owner_count;
     uint32_t hold_count; /* the number of entries in `holds`, also those that do not count */
-    /* items beyond owner_count and hold_count are not initialised */
+    uint32_t notes_used;
+    /* what lies beyond owner_count, hold_count and notes_used is not initialised */
     struct tally_owner owners[MESSAGE_SHARES_MAX];
     struct tally_hold holds[TALLY_HOLDS_MAX];
+    char notes[TALLY_NOTES_MAX];
 };
 
 struct tallies {
@@ -176,6 +182,20 @@ static struct tally_hold *hold_room(struct tally *tally, bool counts)
     return NULL;
 }
 
+/* Keeps the note on the hold of that index, if there is room for it. */
+static void keep_note(struct tally *tally, struct tally_hold *hold,
+                      const struct message_broken *broken, uint32_t index)
+{
+    uint32_t size = hold->hold.note_size;
+    if (size > TALLY_NOTES_MAX - tally->notes_used) {
+        size = 0;
+    }
+    hold->hold.note_size = (uint16_t)size;
+    hold->note_at = (uint16_t)tally->notes_used;
+    memcpy(tally->notes + tally->notes_used, message_broken_note(broken, index), size);
+    tally->notes_used += size;
+}
+
 /* Records the answer of an agent. Only its first answer counts, because later ones repeat it. It
  * counts once the coordinator has named the agent. */
 static void note_holds(const struct host *host, struct tally *tally,
@@ -194,7 +214,9 @@ static void note_holds(const struct host *host, struct tally *tally,
         for (uint32_t i = 0; i < broken->count; i++) {
             struct tally_hold *room = hold_room(tally, owner->counts);
             if (room != NULL) {
-                *room = (struct tally_hold){*agent, broken->items.holds[i], owner->counts};
+                *room = (struct tally_hold){
+                    .agent = *agent, .hold = broken->items.holds[i], .counts = owner->counts};
+                keep_note(tally, room, broken, i);
             }
         }
     }
@@ -266,7 +288,7 @@ bool tally_is_whole(const struct host *host, uint32_t index)
 
 /* ---- the answer to the client ---- */
 
-static struct hfi_party_frame party_of(const struct tally_hold *ended)
+static struct hfi_party_frame party_of(const struct tally *tally, const struct tally_hold *ended)
 {
     const struct message_hold *hold = &ended->hold;
     return (struct hfi_party_frame){
@@ -279,6 +301,7 @@ static struct hfi_party_frame party_of(const struct tally_hold *ended)
         .mode = hold->shared ? HF_SHARED : HF_EXCLUSIVE,
         .agent = {ended->agent.text, ended->agent.length},
         .command = {hold->command, hold->command_size},
+        .note = {tally->notes + ended->note_at, hold->note_size},
     };
 }
 
@@ -300,7 +323,7 @@ void tally_reply(struct host *host, uint32_t index, uint32_t client, uint64_t re
     frame.closed_ns = closed_ns > 0 ? closed_ns : 0;
     for (uint32_t i = 0; i < tally->hold_count; i++) {
         if (tally->holds[i].counts) {
-            holds[frame.hold_count++] = party_of(&tally->holds[i]);
+            holds[frame.hold_count++] = party_of(tally, &tally->holds[i]);
         }
     }
     frame.more = tally->total - frame.hold_count;

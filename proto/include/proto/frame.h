@@ -19,6 +19,7 @@
  *   FACTS                                 TOLD: facts for `holdfast doctor`
  *   BREAK                                 BROKEN: the holds that ended
  *   BACKUP (of the voter's store)         TOLD: how far it has come; with the copy when it is done
+ *   NOTE (on a handle's next holds)       DONE
  *   MEMBER (a change of the voters)       MEMBERED: how far the change has come
  *   RECALL                                DONE
  *   WATCH                                 DONE, then CHANGED ... (unasked)
@@ -56,6 +57,7 @@ enum {
     HFI_FRAME_BROKEN_HOLDS_MAX = 32,  /* ended holds that BROKEN describes */
     HFI_FRAME_BROKEN_SILENT_MAX = 64, /* agents that BROKEN names */
     HFI_FRAME_COMMAND_MAX = 160, /* bytes of a holder's command line; a longer one is cut off */
+    HFI_FRAME_NOTE_MAX = 256,    /* bytes of a note: HF_NOTE_MAX */
 };
 
 enum hfi_frame_kind {
@@ -79,6 +81,7 @@ enum hfi_frame_kind {
     HFI_FRAME_UNWATCH,
     HFI_FRAME_MEMBER,
     HFI_FRAME_BACKUP,
+    HFI_FRAME_NOTE,
 
     HFI_FRAME_WELCOME = 64,
     HFI_FRAME_REGION,
@@ -99,7 +102,7 @@ struct hfi_text {
     uint32_t size;
 };
 
-/* OPEN flags and SEAT flags */
+/* the flags of OPEN, SEAT, BREAK and NOTE */
 enum {
     HFI_OPEN_BARGING = 1,
     HFI_OPEN_SEAT = 2, /* open with a seat at once, because the handle has a limit */
@@ -108,6 +111,7 @@ enum {
     /* the handle will take shared holds: the agent sets the word's cells bit */
     HFI_SEAT_SHARED = 1,
     HFI_BREAK_FRAME_NOW = 1,
+    HFI_NOTE_NOW = 1, /* the note is also that of the hold which the handle has now */
 };
 
 struct hfi_hello {
@@ -169,6 +173,13 @@ struct hfi_seat_frame {
     uint32_t flags;
 };
 
+/* The note on the handle's next holds. */
+struct hfi_note_frame {
+    uint32_t handle;
+    uint32_t flags;
+    struct hfi_text note; /* empty: none */
+};
+
 struct hfi_list {
     struct hfi_text prefix;
     struct hfi_text after; /* the last name of the page before; empty: the first page */
@@ -183,6 +194,7 @@ struct hfi_party_frame {
     uint32_t mode; /* enum hf_mode */
     struct hfi_text agent;
     struct hfi_text command; /* empty: unknown */
+    struct hfi_text note;    /* empty: none, or unknown. It is optional in the frame */
 };
 
 /* The ended hold for which a lock-delay keeps a lock closed. If the lock is open: the hold that an
@@ -197,6 +209,7 @@ struct hfi_behind_frame {
     struct hfi_text command;
     int64_t by_uid; /* the administrator that broke the hold, and the agent of that host */
     struct hfi_text by_agent;
+    struct hfi_text note; /* the note on the hold; it is optional in the frame */
 };
 
 /* One lock of a page. Its parties follow it in the frame. more_parties: the agent left some out. */
@@ -298,6 +311,7 @@ struct hfi_frame {
         struct hfi_region_frame region;
         struct hfi_opened opened;
         struct hfi_seat_frame seat; /* SEAT */
+        struct hfi_note_frame note; /* NOTE */
         uint32_t handle;            /* CLOSE */
         uint32_t seated;            /* SEATED: the seat's number */
         struct hfi_text text;       /* MAP, SHOW, RECALL, CHANGED: lock name; CHECK: sequencer;
@@ -381,7 +395,8 @@ size_t hfi_frame_encode(const struct hfi_frame *frame, void *buffer, size_t size
     __attribute__((warn_unused_result)); /* encodes every kind except LISTED, TOLD and BROKEN */
 
 /* Encodes BROKEN with its holds and agents. The buffer must have HFI_FRAME_MAX bytes, in which all
- * of them fit. Commands are cut and cleaned as in LISTED. */
+ * of them fit. Commands and notes are cut and cleaned as in LISTED. If there are more than half as
+ * many holds as there may be, notes are cut to half their length. */
 size_t hfi_broken_encode(const struct hfi_broken_frame *broken, const struct hfi_party_frame *holds,
                          const struct hfi_text *silent, uint64_t request, void *buffer, size_t size)
     __attribute__((warn_unused_result));
@@ -391,9 +406,9 @@ size_t hfi_broken_encode(const struct hfi_broken_frame *broken, const struct hfi
  * until one does not fit, then finish, with `more` set if a lock was left out. The first lock of a
  * page always fits, because the builder leaves out parties for which there is no room, and sets
  * more_parties. It also leaves out parties if there are more than HFI_FRAME_PARTIES_MAX holders or
- * waiters. Times below -1 are sent as 0. Commands are cut to HFI_FRAME_COMMAND_MAX bytes, and '?'
- * replaces what is not UTF-8 or is a control character. The buffer must have at least 1 KiB, and
- * the request must not be 0.
+ * waiters. Times below -1 are sent as 0. Commands are cut to HFI_FRAME_COMMAND_MAX bytes, notes to
+ * HFI_FRAME_NOTE_MAX bytes, and '?' replaces what is not UTF-8 or is a control character. The
+ * buffer must have at least 1 KiB, and the request must not be 0.
  */
 struct hfi_listed_builder {
     unsigned char *buffer;
@@ -438,7 +453,7 @@ const char *hfi_frame_name(enum hfi_frame_kind kind);
  * and the table. A library that does not know the second DONE has already closed the connection. */
 enum { HFI_DONE_DISK_FULL = -98 };
 
-/* ---- command lines ---- */
+/* ---- command lines and notes ---- */
 
 /*
  * Converts a command line to its form in HELLO: the words joined by blanks, cut off at
@@ -447,6 +462,11 @@ enum { HFI_DONE_DISK_FULL = -98 };
  * The result lies in `cleaned`, which must have HFI_FRAME_COMMAND_MAX bytes.
  */
 struct hfi_text hfi_command_of(const char *words, size_t size, char *cleaned);
+
+/* Cuts a note at the end of a character, to max bytes and HFI_FRAME_NOTE_MAX bytes at most. '?'
+ * replaces control characters and bytes that are not UTF-8. The result lies in `cleaned`, which
+ * must have that many bytes. */
+struct hfi_text hfi_note_shown(struct hfi_text note, uint32_t max, char *cleaned);
 
 /* ---- names ---- */
 

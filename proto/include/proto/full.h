@@ -38,6 +38,7 @@ enum hfi_table {
     HFI_TABLE_MEMORY,
     HFI_TABLE_ENDED,     /* processes of one user that have ended, and are not cleared away yet */
     HFI_TABLE_GREETINGS, /* connections that have sent no HELLO, or ended with unread descriptors */
+    HFI_TABLE_NOTES,     /* notes on holds; a note for which there is no room is dropped */
     HFI_TABLE_END,
 };
 

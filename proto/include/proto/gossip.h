@@ -38,6 +38,9 @@ enum {
     GOSSIP_HOLDERS_MAX = 4, /* the most holders in one item; holder_total may be higher */
     GOSSIP_WAITERS_MAX = 8,
     GOSSIP_COMMAND_MAX = 160,
+    GOSSIP_NOTE_MAX = 256,  /* bytes of a note */
+    GOSSIP_NOTES_MAX = 512, /* bytes of all notes in one item; longer ones are cut, so that the item
+                             * is not larger than GOSSIP_BODY_MAX */
 };
 
 enum gossip_packet_kind { GOSSIP_ITEMS = 1, GOSSIP_DIGEST, GOSSIP_HASHES };
@@ -71,6 +74,7 @@ struct gossip_holder {
     int64_t remaining_ms; /* the time until the hold's own limit ends it; -1: no limit ends it
                            * before the lease does */
     char command[GOSSIP_COMMAND_MAX + 1];
+    char note[GOSSIP_NOTE_MAX + 1]; /* a further field: agents of earlier releases do not send it */
 };
 
 struct gossip_waiter {
@@ -90,6 +94,7 @@ struct gossip_last {
     struct message_agent by_agent; /* the agent of the administrator that broke the hold */
     int64_t by_uid;
     char command[GOSSIP_COMMAND_MAX + 1];
+    char note[GOSSIP_NOTE_MAX + 1];
 };
 
 /* A lock without holders and waiters that is not closed is a tombstone. */
@@ -148,8 +153,9 @@ struct gossip_hashes {
 
 /* ---- bodies ---- */
 
-/* Writes an item's body. In a command, '?' replaces what is not text. Returns the body's size, or 0
- * if it does not fit or a field is out of its range. */
+/* Writes an item's body. In a command or a note, '?' replaces what is not text. Notes are cut if
+ * there are several: each has an equal part of GOSSIP_NOTES_MAX. Returns the body's size, or 0 if
+ * it does not fit or a field is out of its range. */
 size_t gossip_body_encode(const struct gossip_item *item, void *buffer, size_t size)
     __attribute__((warn_unused_result));
 /* Returns false if the bytes are not a valid body. */

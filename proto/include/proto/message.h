@@ -28,6 +28,7 @@ enum {
     MESSAGE_SHARES_MAX = 64,   /* hosts that share one lock at a time */
     MESSAGE_HOLDS_MAX = 16,    /* the holds that one BROKEN describes */
     MESSAGE_COMMAND_MAX = 160, /* bytes of a holder's command line */
+    MESSAGE_NOTES_MAX = 320,   /* bytes of the notes on all holds that one BROKEN describes */
 };
 
 /*
@@ -482,6 +483,7 @@ struct message_hold {
     uint64_t token;
     bool shared;
     uint8_t command_size; /* 0: not known */
+    uint16_t note_size;   /* 0: no note, or not known. Notes are from version 5 of the wire on */
     char command[MESSAGE_COMMAND_MAX];
 };
 
@@ -496,10 +498,12 @@ struct message_broken {
     uint32_t closed_ms;         /* for how long the lock stays closed */
     uint32_t total;             /* HOLDS: how many holds the break ended; `items` may have fewer */
     uint8_t count;              /* of the items */
-    /* must be the last member; the items from index count on are not initialised */
+    /* must be the last member; the items from index count on are not initialised. Behind the last
+     * used hold lie the notes on all holds, one behind the other (message_broken_note()) */
     union {
         struct message_agent owners[MESSAGE_SHARES_MAX];
         struct message_hold holds[MESSAGE_HOLDS_MAX];
+        char room[MESSAGE_HOLDS_MAX * sizeof(struct message_hold) + MESSAGE_NOTES_MAX];
     } items;
 };
 
@@ -768,12 +772,45 @@ static inline uint32_t message_broken_most(enum message_broken_part part)
                                           : 0;
 }
 
+/* Returns the note on the hold of that index, which has note_size bytes, in a BROKEN of holds. For
+ * the index `count`, returns the end of all notes. */
+static inline const char *message_broken_note(const struct message_broken *broken, uint32_t index)
+{
+    const char *note = broken->items.room + broken->count * sizeof(struct message_hold);
+    for (uint32_t i = 0; i < index; i++) {
+        note += broken->items.holds[i].note_size;
+    }
+    return note;
+}
+
+/* Returns the size of the notes on all holds of a BROKEN of holds. */
+static inline uint32_t message_broken_notes_size(const struct message_broken *broken)
+{
+    return (uint32_t)(message_broken_note(broken, broken->count) - message_broken_note(broken, 0));
+}
+
+/* Adds a hold, whose note_size says how long the note is, to a BROKEN of holds. There must be room
+ * for the hold and for the note. */
+static inline void message_broken_add(struct message_broken *broken,
+                                      const struct message_hold *hold, const char *note)
+{
+    char *notes = broken->items.room + broken->count * sizeof(*hold);
+    uint32_t size = message_broken_notes_size(broken);
+    memmove(notes + sizeof(*hold), notes, size);
+    memcpy(notes, hold, sizeof(*hold));
+    if (hold->note_size > 0) {
+        memcpy(notes + sizeof(*hold) + size, note, hold->note_size);
+    }
+    broken->count++;
+}
+
 /* Returns the end of the used items of a BROKEN. */
 static inline const char *message_broken_end(const struct message_broken *broken)
 {
     return broken->part == MESSAGE_BROKEN_OWNERS
                ? (const char *)&broken->items.owners[broken->count]
-               : (const char *)&broken->items.holds[broken->count];
+           : broken->part == MESSAGE_BROKEN_HOLDS ? message_broken_note(broken, broken->count)
+                                                  : broken->items.room;
 }
 
 /* Returns the number of used bytes of a message, from its beginning. */

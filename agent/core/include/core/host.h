@@ -468,9 +468,11 @@ struct host_part {
     uint32_t waiters;
     int64_t hold_ns; /* how long the longest of its holds has lasted */
     int64_t wait_ns; /* how long its first waiter has waited */
-    int64_t pid;     /* the process, the user and the command of the first of its holders */
+    int64_t pid;     /* the process, the user, the command and the note of the first of its
+                      * holders */
     int64_t uid;
     char command[HFI_FRAME_COMMAND_MAX + 1]; /* "": not known */
+    char note[HFI_FRAME_NOTE_MAX + 1];       /* "": none, or not known */
 };
 
 /* One lock of the cell, for display, as far as this host knows it. */
