@@ -4,7 +4,7 @@ foreach(part host_rig host_cell)
     add_library(${part} OBJECT ${host_tests}/${part}.c)
     target_link_libraries(${part} PRIVATE hf_flags hf_core hf_proto PkgConfig::CHECK)
 endforeach()
-foreach(part host host_cell host_others host_ends host_gossip host_hostile host_kept host_delays
+foreach(part host host_cell host_others host_ends host_gossip host_notes host_hostile host_kept host_delays
         host_repair host_regions host_openings host_tries host_endings host_breaks host_polled
         host_record)
     add_executable(test_${part} ${host_tests}/test_${part}.c)

@@ -547,52 +547,6 @@ START_TEST(another_hosts_note_is_shown)
 }
 END_TEST
 
-/* A user other than root may have half of the notes. A note that finds no room is dropped, the
- * handle works, and the log names the table once. */
-START_TEST(notes_have_a_limit)
-{
-    enum { LOCKS = 128, HANDLES = 8192, NOTES = HANDLES / 16 };
-    char name[16];
-    struct hfi_frame frame = {.kind = HFI_FRAME_NOTE};
-    struct hfi_opened opened = {0};
-    rig_destroy(rig);
-    rig = rig_create(256, 8, HANDLES, 16);
-    rig->unchecked = true;
-    rig_begin(rig);
-    rig->uid = 1000;
-    uint32_t client = rig_connect(rig, HOST_MAY_USE);
-    ck_assert_int_eq(set_note(client, 7, 0, "no handle"), HF_EINVAL);
-    for (uint32_t i = 0; i < NOTES / 2; i++) {
-        snprintf(name, sizeof(name), "n%u", i % LOCKS);
-        opened = i < LOCKS ? rig_open_granted(rig, client, name, 0)
-                           : rig_open(rig, client, name, 0)->frame.opened;
-        rig->reply_count = rig->send_count = 0;
-        ck_assert_int_eq(set_note(client, opened.handle, 0, "note"), 0);
-        ck_assert_int_eq(set_note(client, opened.handle, 0, "another"), 0);
-    }
-    uint32_t last = opened.handle;
-    opened = rig_open(rig, client, "n0", 0)->frame.opened;
-    frame.note.handle = opened.handle;
-    frame.note.note = (struct hfi_text){"note", 4};
-    struct rig_reply *reply = rig_ask(rig, client, &frame);
-    ck_assert_int_eq(reply->frame.error, HF_EFULL);
-    ck_assert_uint_eq(reply->frame.full.table, HFI_TABLE_NOTES);
-    ck_assert(reply->frame.full.share);
-    ck_assert_uint_eq(reply->frame.full.room, NOTES / 2);
-    rig->uid = 1001;
-    uint32_t another = rig_connect(rig, HOST_MAY_USE);
-    opened = rig_open(rig, another, "n1", 0)->frame.opened;
-    rig->reply_count = 0;
-    ck_assert_int_eq(set_note(another, opened.handle, 0, "note"), 0);
-    ck_assert_int_eq(set_note(another, last, 0, "not its handle"), HF_EINVAL);
-    /* a closed handle, or an empty note, makes room */
-    rig_close(rig, client, last);
-    ck_assert_int_eq(set_note(client, frame.note.handle, 0, "note"), 0);
-    ck_assert_int_eq(set_note(client, frame.note.handle, 0, ""), 0);
-    ck_assert_int_eq(set_note(client, frame.note.handle, 0, "note"), 0);
-}
-END_TEST
-
 /* Names that differ only in their last character are usual. A process that held several such locks
  * ends: each of them shows behind whom it is closed. */
 START_TEST(behind_whom_each_of_several_locks_is_closed)
@@ -915,7 +869,6 @@ int main(void)
     tcase_add_test(tests, a_note_belongs_to_the_next_hold);
     tcase_add_test(tests, a_reader_has_a_note);
     tcase_add_test(tests, another_hosts_note_is_shown);
-    tcase_add_test(tests, notes_have_a_limit);
     tcase_add_test(tests, behind_whom_each_of_several_locks_is_closed);
     tcase_add_test(tests, behind_whom_another_host_says);
     tcase_add_test(tests, behind_a_host_that_vanished);

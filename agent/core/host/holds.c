@@ -164,8 +164,8 @@ static void behind_note(struct host *host, struct lock_ref at, struct ended_hold
 }
 
 /* Closes the lock after that hold. until_ns is the closing time in the region. It was computed
- * before the hold ended, so this computes the end of the lock-delay again. A broken hold is recorded
- * even if until_ns is 0, because otherwise the lock would only look free. */
+ * before the hold ended, so this computes the end of the lock-delay again. A broken hold is
+ * recorded even if until_ns is 0, because otherwise the lock would only look free. */
 static void closing_begin(struct host *host, struct lock_ref at, struct ended_hold hold,
                           const struct hfi_ending *ending, int64_t until_ns, uint32_t delay_ms)
 {
