@@ -26,13 +26,14 @@ static const int64_t census_old_ns = 60 * INT64_C(1000000000);
 struct gather {
     struct agent *agent;
     struct history history;
-    uv_timer_t timer;          /* fires when the next piece of the census is due */
-    bool running;              /* a census is under way */
-    struct message_name name;  /* the last name that this census has looked at */
-    struct host_overview lock; /* the lock that this census looks at */
-    struct census *next;       /* the census that is under way, or the next one */
-    struct census *done;       /* the last complete census */
-    int64_t done_ns;           /* when `done` was completed; 0: there is no complete census */
+    uv_timer_t timer;            /* fires when the next piece of the census is due */
+    bool running;                /* a census is under way */
+    struct message_name name;    /* the last name that this census has looked at */
+    struct host_overview lock;   /* the lock that this census looks at */
+    struct census *next;         /* the census that is under way, or the next one */
+    struct census *done;         /* the last complete census */
+    int64_t done_ns;             /* when `done` was completed; 0: there is no complete census */
+    struct account_names *users; /* NULL if the page shows no users */
     uint32_t agent_count;
     uint32_t agents_total;
     struct page_agent agents[PAGE_AGENTS_MAX];
@@ -43,12 +44,17 @@ struct gather *gather_create(struct agent *agent)
 {
     struct gather *gather = calloc(1, sizeof(*gather));
     struct census *both = calloc(2, sizeof(*both));
-    if (gather == NULL || both == NULL || uv_timer_init(agent_uv(agent), &gather->timer) != 0) {
+    bool users = agent->config.http_show == CONFIG_SHOW_HOLDERS;
+    struct account_names *names = users ? account_names_create("/etc/passwd") : NULL;
+    if (gather == NULL || both == NULL || (users && names == NULL) ||
+        uv_timer_init(agent_uv(agent), &gather->timer) != 0) {
+        account_names_destroy(names);
         free(gather);
         free(both);
         return NULL;
     }
     gather->agent = agent;
+    gather->users = names;
     gather->timer.data = gather;
     gather->next = both;
     gather->done = both + 1;
@@ -66,6 +72,7 @@ void gather_shut(struct gather *gather)
 void gather_destroy(struct gather *gather)
 {
     if (gather != NULL) {
+        account_names_destroy(gather->users);
         free(gather->next < gather->done ? gather->next : gather->done);
     }
     free(gather);
@@ -258,6 +265,9 @@ const char *gather_page(struct gather *gather, const struct metrics *metrics, bo
     bool part = gather->running && (gather->done_ns == 0 || age_ns > census_old_ns);
     const struct census *census = part ? gather->next : gather->done;
     list_agents(gather, metrics, census);
+    if (gather->users != NULL) {
+        account_names_look(gather->users);
+    }
     struct page_view page = {.metrics = metrics,
                              .show = agent->config.http_show,
                              .still = still,
@@ -268,7 +278,8 @@ const char *gather_page(struct gather *gather, const struct metrics *metrics, bo
                              .history = &gather->history,
                              .agent_count = gather->agent_count,
                              .agents_total = gather->agents_total,
-                             .agents = gather->agents};
+                             .agents = gather->agents,
+                             .users = gather->users};
     write_time(page.time);
     *size = page_write(&page, gather->text);
     return gather->text;

@@ -107,20 +107,32 @@ void page_session(struct html *html, const struct metrics *metrics)
 
 /* ---- the locks ---- */
 
-static void holder(struct html *html, const struct host_part *part, enum config_show show)
+/* Adds the user's name, or the number of a user without a name. */
+static void user(struct html *html, const struct page_view *page, int64_t uid)
+{
+    const char *name = account_names_find(page->users, uid);
+    if (name != NULL) {
+        html_string(html, name);
+    } else {
+        html_add(html, "%" PRId64, uid);
+    }
+}
+
+static void holder(struct html *html, const struct host_part *part, const struct page_view *page)
 {
     page_name(html, &part->agent);
     if (part->hold_ns >= 0) {
         html_add(html, " for ");
         html_duration(html, part->hold_ns);
     }
-    if (show == CONFIG_SHOW_HOLDERS && (part->pid >= 0 || part->uid >= 0)) {
+    if (page->show == CONFIG_SHOW_HOLDERS && (part->pid >= 0 || part->uid >= 0)) {
         html_add(html, "<br><small>");
         if (part->pid >= 0) {
             html_add(html, "process %" PRId64, part->pid);
         }
         if (part->uid >= 0) {
-            html_add(html, " of user %" PRId64, part->uid);
+            html_add(html, " of user ");
+            user(html, page, part->uid);
         }
         html_add(html, "%s</small>", part->holders > 1 ? " and others" : "");
         if (part->command[0] != '\0') {
@@ -143,7 +155,7 @@ static uint32_t kept_parts(const struct census_lock *lock)
     return lock->part_count < CENSUS_PARTS ? lock->part_count : CENSUS_PARTS;
 }
 
-static void holders(struct html *html, const struct census_lock *lock, enum config_show show)
+static void holders(struct html *html, const struct census_lock *lock, const struct page_view *page)
 {
     uint32_t listed = 0;
     uint32_t others = lock->holders; /* holders on hosts that are not listed */
@@ -151,7 +163,7 @@ static void holders(struct html *html, const struct census_lock *lock, enum conf
     for (uint32_t i = 0; i < kept_parts(lock); i++) {
         if (lock->parts[i].holders > 0) {
             html_add(html, listed > 0 ? ",<br>" : "");
-            holder(html, &lock->parts[i], show);
+            holder(html, &lock->parts[i], page);
             others -= lock->parts[i].holders;
             listed++;
         }
@@ -207,7 +219,7 @@ static void lock_rows(struct html *html, const struct page_view *page)
         html_add(html, "<tr role=\"row\"><th role=\"rowheader\" scope=\"row\"><bdi>");
         html_text(html, lock->name.bytes, lock->name.length);
         html_add(html, "</bdi></th>");
-        holders(html, lock, page->show);
+        holders(html, lock, page);
         waiters(html, lock);
         html_add(html, "</tr>\n");
     }

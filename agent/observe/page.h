@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "config/config.h"
+#include "observe/account_names.h"
 #include "observe/census.h"
 #include "observe/history.h"
 #include "observe/metrics.h"
@@ -58,6 +59,7 @@ struct page_view {
     uint32_t agent_count;
     uint32_t agents_total; /* agents that are known, of which agent_count are listed */
     const struct page_agent *agents;
+    const struct account_names *users; /* NULL: users have no names */
 };
 
 /* Writes the page to `out`, which has room for PAGE_TEXT_MAX bytes. Returns its size. */

@@ -10,6 +10,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <pwd.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -234,7 +235,12 @@ START_TEST(the_page_shows_the_cell)
     await_page(2, "<a rel=\"noreferrer\" href=\"http://host-a.example/\">host-a</a>");
     await_page(2, "<a rel=\"noreferrer\" href=\"http://host-b.example/\">host-b</a>");
     const char *page = await_page(2, "<dt>awaited</dt><dd>1</dd>");
-    snprintf(holder, sizeof(holder), "process %d of user %u", (int)one.pid, (unsigned)getuid());
+    const struct passwd *user = getpwuid(getuid());
+    if (user != NULL) {
+        snprintf(holder, sizeof(holder), "process %d of user %s", (int)one.pid, user->pw_name);
+    } else {
+        snprintf(holder, sizeof(holder), "process %d of user %u", (int)one.pid, (unsigned)getuid());
+    }
     ck_assert_int_eq(strstr(page, "job/&lt;1&gt;") != NULL, _i > 0);
     ck_assert_int_eq(strstr(page, "host-a for ") != NULL, _i > 0);
     ck_assert_int_eq(strstr(page, "1 on host-b<br>") != NULL, _i > 0);

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "../suite_main.h"
 #include "observe/html.h"
@@ -172,6 +174,99 @@ START_TEST(locks_are_shown_as_far_as_the_configuration_allows)
     ck_assert(!has("report --all"));
     ck_assert(has("<dt>held</dt><dd>4</dd>"));
     ck_assert(has("the key <code>show</code> of [http]"));
+}
+END_TEST
+
+static const char *user_file(const char *content)
+{
+    static char path[256];
+    static char made[256];
+    snprintf(path, sizeof(path), "%s/passwd", suite_folder());
+    snprintf(made, sizeof(made), "%s/passwd-new", suite_folder());
+    FILE *file = fopen(made, "we");
+    ck_assert_ptr_nonnull(file);
+    fputs(content, file);
+    ck_assert_int_eq(fclose(file), 0);
+    ck_assert_int_eq(rename(made, path), 0); /* as passwd(1) does */
+    return path;
+}
+
+/* The page has the user's name, escaped, and the number of a user that has no name. It follows the
+ * file. */
+START_TEST(users_are_shown_by_name)
+{
+    struct account_names *names = account_names_create(user_file("root:x:0:0::/:/bin/sh\n"));
+    ck_assert_ptr_nonnull(names);
+    page_sample_fill(PAGE_SAMPLE_WELL, &sample);
+    sample.page.users = names;
+    account_names_look(names);
+    write_page();
+    ck_assert(has("process 4711 of user 1000"));
+    (void)user_file("root:x:0:0::/:/bin/sh\n<b>app:x:1000:1000::/:/bin/sh\n");
+    write_page();
+    ck_assert(has("process 4711 of user 1000")); /* not read again yet */
+    account_names_look(names);
+    write_page();
+    ck_assert(has("process 4711 of user &lt;b&gt;app"));
+    account_names_look(names);
+    ck_assert_str_eq(account_names_find(names, 0), "root");
+    sample.page.users = NULL;
+    account_names_destroy(names);
+}
+END_TEST
+
+/* Lines that are not those of a user, and a file that is none, do no harm. */
+START_TEST(a_user_file_may_have_anything)
+{
+    char lines[8192] = "first:x:7:7:::\nsecond:x:7:7:::\n:x:8::::\nx\n+::::::\nneg:x:-1:1:::\n"
+                       "all:x:4294967295:1:::\nword:x:9x:1:::\n"
+                       "of-more-than-thirty-two-characters:x:10:1:::\nlong:x:11:1:";
+    size_t size = strlen(lines);
+    memset(lines + size, 'y', 2000);
+    strcat(lines, "\nnext:x:12:1:::");
+    const char *path = user_file(lines);
+    struct account_names *names = account_names_create(path);
+    ck_assert_ptr_nonnull(names);
+    ck_assert_ptr_null(account_names_find(names, 7));
+    account_names_look(names);
+    ck_assert_str_eq(account_names_find(names, 7), "first");
+    ck_assert_str_eq(account_names_find(names, 11), "long");
+    ck_assert_str_eq(account_names_find(names, 12), "next");
+    for (int64_t uid = -1; uid <= 13; uid++) {
+        bool known = uid == 7 || uid == 11 || uid == 12;
+        ck_assert_int_eq(account_names_find(names, uid) != NULL, known);
+    }
+    ck_assert_ptr_null(account_names_find(names, UINT32_MAX));
+    ck_assert_int_eq(unlink(path), 0);
+    ck_assert_int_eq(mkfifo(path, 0600), 0);
+    account_names_look(names); /* does not wait for a writer */
+    ck_assert_ptr_null(account_names_find(names, 7));
+    ck_assert_int_eq(unlink(path), 0);
+    account_names_look(names);
+    ck_assert_ptr_null(account_names_find(names, 7));
+    ck_assert_ptr_null(account_names_find(NULL, 7));
+    account_names_destroy(names);
+}
+END_TEST
+
+/* The table is full: the first users have their names. */
+START_TEST(a_user_file_may_be_long)
+{
+    char *lines = calloc(ACCOUNT_NAMES_MAX + 1, 32);
+    size_t used = 0;
+    for (int i = ACCOUNT_NAMES_MAX; i >= 0; i--) {
+        used += (size_t)snprintf(lines + used, 32, "u%d:x:%d:1:::\n", i, i);
+    }
+    struct account_names *names = account_names_create(user_file(lines));
+    account_names_look(names);
+    for (int i = 1; i <= ACCOUNT_NAMES_MAX; i++) {
+        char name[16];
+        snprintf(name, sizeof(name), "u%d", i);
+        ck_assert_str_eq(account_names_find(names, i), name);
+    }
+    ck_assert_ptr_null(account_names_find(names, 0));
+    account_names_destroy(names);
+    free(lines);
 }
 END_TEST
 
@@ -508,6 +603,9 @@ int main(void)
     tcase_add_test(tests, the_judgement_has_a_word_a_shape_and_its_reasons);
     tcase_add_test(tests, the_session_has_its_state);
     tcase_add_test(tests, locks_are_shown_as_far_as_the_configuration_allows);
+    tcase_add_test(tests, users_are_shown_by_name);
+    tcase_add_test(tests, a_user_file_may_have_anything);
+    tcase_add_test(tests, a_user_file_may_be_long);
     tcase_add_test(tests, an_agent_that_may_be_cut_off_does_not_call_locks_free);
     tcase_add_test(tests, more_hosts_of_a_lock_are_not_kept_secret);
     tcase_add_test(tests, agents_have_a_state_and_a_link_if_their_page_is_known);
