@@ -509,6 +509,35 @@ START_TEST(a_note_belongs_to_the_next_hold)
 }
 END_TEST
 
+/* While the connection was broken, the process took its note away. So it sends none when it opens
+ * the handle again. */
+START_TEST(a_handle_that_is_opened_again_has_no_old_note)
+{
+    uint32_t client = rig_connect(rig, HOST_MAY_USE);
+    uint64_t nonce = rig_find(rig, client, HFI_FRAME_WELCOME)->frame.welcome.nonce;
+    uint32_t looker = rig_connect(rig, HOST_MAY_USE);
+    struct hfi_opened opened = rig_open_granted(rig, client, "x", 0);
+    ck_assert_int_eq(set_note(client, opened.handle, 0, "old"), 0);
+    (void)rig_take(rig, &opened);
+    ck_assert(noted(looker, "x", "old"));
+    rig_hang_up(rig, client);
+    rig_connect_again(rig, client, nonce);
+    const struct rig_reply *again = rig_resume(rig, client, "x", &opened);
+    ck_assert_int_eq(again->frame.kind, HFI_FRAME_OPENED);
+    opened = again->frame.opened;
+    struct hfi_lock_frame shown;
+    (void)show(looker, "x", &shown);
+    if (shown.holder_count == 0) { /* the hold has ended with the connection */
+        (void)rig_take(rig, &opened);
+    }
+    struct hfi_party_frame party;
+    struct rig_reply *reply = show(looker, "x", &shown);
+    ck_assert_uint_eq(shown.holder_count, 1);
+    ck_assert(hfi_listed_next_party(&reply->cursor, &party));
+    ck_assert_uint_eq(party.note.size, 0);
+}
+END_TEST
+
 START_TEST(a_reader_has_a_note)
 {
     uint32_t client = rig_connect(rig, HOST_MAY_USE);
@@ -809,6 +838,7 @@ int main(void)
     tcase_add_test(tests, what_is_held_here_is_told);
     tcase_add_test(tests, behind_whom_it_is_closed_here);
     tcase_add_test(tests, a_note_belongs_to_the_next_hold);
+    tcase_add_test(tests, a_handle_that_is_opened_again_has_no_old_note);
     tcase_add_test(tests, a_reader_has_a_note);
     tcase_add_test(tests, another_hosts_note_is_shown);
     tcase_add_test(tests, notes_have_a_limit);
