@@ -250,7 +250,7 @@ bool handle_set_note(struct host *host, uint32_t handle, struct hfi_text text, u
     if (!notes_set(host, handle, account, text, mark)) {
         return false;
     }
-    handle_set(host, handle, HANDLE_NOTED);
+    handle_set(host, handle, text.size > 0 ? HANDLE_NOTED : 0);
     return true;
 }
 

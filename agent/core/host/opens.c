@@ -240,6 +240,8 @@ static uint32_t handle_resume(struct host *host, uint32_t client, struct lock_re
             return NONE;
         }
         handle_clear(host, handle, HANDLE_ZOMBIE | HANDLE_FOUND);
+        /* the process may have changed the note meanwhile; if it has one, a NOTE follows */
+        (void)handle_set_note(host, handle, (struct hfi_text){NULL, 0}, 0);
         return handle;
     }
     bool seated = open->seat != HFI_SEAT_NONE;
