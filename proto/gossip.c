@@ -8,7 +8,7 @@
  *
  * An item's body begins with its kind. It may end with further fields, which are optional and which
  * a reader skips if it does not know them. GOSSIP_LOCK has two: `last`, then `notes`. If a lock has
- * notes and is not closed, its `last` has only unknown values. The number of entries of a packet is
+ * notes and no `last`, a `last` of unknown values comes first. The number of entries of a packet is
  * known only at the end, so the head of their array always has the form with a 16-bit count.
  */
 #include "proto/gossip.h"
