@@ -126,6 +126,9 @@ void torture_reap(struct torture *torture);
  * step. */
 void torture_install(struct torture *torture);
 
+/* Starts the agents that have ended. Such an end must be excused by a fault: an agent may fail some
+ * time after its fault is over, because a write failed during it. */
+void torture_revive(struct torture *torture);
 /* Starts a host's agent. Kills it first, if it runs. */
 void torture_restart(struct torture *torture, unsigned host);
 

@@ -260,6 +260,16 @@ static void await_ends(struct torture *torture)
     }
 }
 
+void torture_revive(struct torture *torture)
+{
+    torture_reap(torture);
+    for (unsigned i = 0; i < torture->cell.hosts; i++) {
+        if (torture->cell.agents[i].pid == 0) {
+            launch(torture, i);
+        }
+    }
+}
+
 void torture_heal(struct torture *torture)
 {
     heal_links(torture);
@@ -279,10 +289,7 @@ void torture_heal(struct torture *torture)
         while (!agent_takes_connections(&torture->cell.agents[i])) {
             REQUIRE(boottime_now() < end_ns, "the agent of host %u does not serve", i);
             sleep_ms(5);
-            torture_reap(torture);
-            if (torture->cell.agents[i].pid == 0) {
-                launch(torture, i);
-            }
+            torture_revive(torture);
         }
     }
 }

@@ -124,6 +124,7 @@ static void complete(struct torture *torture)
     for (unsigned asked = 0; change->wanted; asked = (asked + 1) % torture->cell.hosts) {
         REQUIRE(boottime_now() < end_ns, "%s host-%c never completes: %s", words[change->act],
                 'a' + (int)change->host, member_said);
+        torture_revive(torture);
         ask(torture, asked);
         hear(torture);
     }
