@@ -182,6 +182,7 @@ static bool counts_now(uint32_t hold)
 uint32_t check_held(struct sim_process *process, struct sim_handle *handle)
 {
     bool gone = false;
+    int64_t since_ns = sim_now();
     int64_t until_ns = clock_now(process->agent);
     until_ns += remaining(process, handle, &gone); /* time passes in this call */
     int64_t left_ns = until_ns - clock_now(process->agent);
@@ -200,6 +201,11 @@ uint32_t check_held(struct sim_process *process, struct sim_handle *handle)
             continue;
         }
         int64_t over_ns = ends_ns(note);
+        bool broke = breaking[note->lock] > 0 || broken_ns[note->lock] >= since_ns;
+        if (now_ns < over_ns && broke && (left_after(process, handle, &gone) <= 0 || gone)) {
+            return UINT32_MAX; /* the process was stopped in the call above, and a break has ended
+                                * its hold meanwhile */
+        }
         if (now_ns < over_ns) {
             sim_fail("process %u holds lock %u while process %u does (%s, token %llx, until %lld "
                      "us, end %d)",
