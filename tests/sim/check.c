@@ -203,8 +203,8 @@ uint32_t check_held(struct sim_process *process, struct sim_handle *handle)
         int64_t over_ns = ends_ns(note);
         bool broke = breaking[note->lock] > 0 || broken_ns[note->lock] >= since_ns;
         if (now_ns < over_ns && broke && (left_after(process, handle, &gone) <= 0 || gone)) {
-            return UINT32_MAX; /* the process was stopped in the call above, and a break has ended
-                                * its hold meanwhile */
+            return UINT32_MAX; /* the process was stopped during this function, and a break has
+                                * ended its hold meanwhile */
         }
         if (now_ns < over_ns) {
             sim_fail("process %u holds lock %u while process %u does (%s, token %llx, until %lld "
