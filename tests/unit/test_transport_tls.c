@@ -473,8 +473,9 @@ END_TEST
 
 enum {
     GREET_MS = 300,
+    SLOW_GREET_MS = 1000, /* the longest attempt takes six times as long, for a busy machine */
     /* the delay in one direction; handshake and greeting need four or six such delays */
-    SLOW_MS = 100,
+    SLOW_MS = 350,
     SLOW_PAIRS = 64,  /* at most so many connections go through the slow wire */
     SLOW_SIZE = 8192, /* more than either end sends before both have greeted */
 };
@@ -536,15 +537,12 @@ START_TEST(test_tls_slow)
 {
     char plain[ADDRESS_SIZE];
     char address[ADDRESS_SIZE];
-    struct node *a;
-    struct node *b;
     uint32_t to_b;
-    int listener;
 
     certificates_make();
-    a = node_greets("good", "good", "good", GREET_MS);
-    b = node_greets("good", "good-host-b", "good-host-b", GREET_MS);
-    listener = listen_raw(plain);
+    struct node *a = node_greets("good", "good", "good", SLOW_GREET_MS);
+    struct node *b = node_greets("good", "good-host-b", "good-host-b", SLOW_GREET_MS);
+    int listener = listen_raw(plain);
     snprintf(address, sizeof address, "tls+%.*s", (int)sizeof address - 5, plain);
     to_b = transport_peer(a->transport, address, "host-b");
     for (int64_t until_ms = now_ms() + GUARD_MS; !transport_is_up(a->transport, to_b);) {
