@@ -697,7 +697,8 @@ START_TEST(whose_hold_was_broken_without_a_lock_delay)
 }
 END_TEST
 
-/* The same on another host. What a coordinator says about a lock-delay is more important. */
+/* Another host reports a hold that was broken. If a coordinator reports a lock-delay, that is shown
+ * instead. */
 START_TEST(whose_hold_was_broken_on_another_host)
 {
     const struct gossip_last last = {.agent = {6, "host-b"},

@@ -135,6 +135,7 @@ void members_count_anew(struct quorum *quorum);
 
 void members_set_commit(struct quorum *quorum, uint64_t commit);
 void members_committing(struct quorum *quorum);
+/* See quorum_opened_row(). */
 void members_opened_row(const struct message_agent *agent, const uint64_t store_id[2],
                         uint64_t commit, struct quorum_seen *row);
 bool members_keep_opened(struct quorum *quorum, struct quorum_seen *row);
