@@ -106,15 +106,19 @@ static struct socket_identity socket_file(const hf_client *client)
     return file;
 }
 
+bool client_same_socket(const struct socket_identity *one, const struct socket_identity *other)
+{
+    return one->device == other->device && one->inode == other->inode &&
+           one->changed.tv_sec == other->changed.tv_sec &&
+           one->changed.tv_nsec == other->changed.tv_nsec;
+}
+
 /* Returns whether the socket at the path differs from the socket to which the last HELLO was sent.
  * If they differ, a new agent has made the socket at the path. */
 static bool socket_is_new(const hf_client *client)
 {
     struct socket_identity now = socket_file(client);
-    const struct socket_identity *then = &client->greeted;
-    return then->device != now.device || then->inode != now.inode ||
-           then->changed.tv_sec != now.changed.tv_sec ||
-           then->changed.tv_nsec != now.changed.tv_nsec;
+    return !client_same_socket(&client->greeted, &now);
 }
 
 /* Connects a socket to client->path. Returns 0 or an error. */

@@ -518,6 +518,9 @@ void answer_close_fd(struct answer *answer);
  */
 int client_reconnect(hf_client *client, int64_t deadline_ns) HFI_MUST_USE;
 
+/* Returns whether both are the identity of the same socket file. */
+bool client_same_socket(const struct socket_identity *one, const struct socket_identity *other);
+
 /* Repeats client_reconnect() until it succeeds, or for REACH_MS. */
 int client_reach(hf_client *client) HFI_MUST_USE;
 

@@ -103,10 +103,7 @@ static int note_send(hf_lock *lock, uint32_t flags)
                  .note = text_of(lock->note, lock->note_size)},
     };
     struct answer answer;
-    if (client->greeted.inode != 0 && client->noteless.inode == client->greeted.inode &&
-        client->noteless.device == client->greeted.device &&
-        client->noteless.changed.tv_sec == client->greeted.changed.tv_sec &&
-        client->noteless.changed.tv_nsec == client->greeted.changed.tv_nsec) {
+    if (client->greeted.inode != 0 && client_same_socket(&client->noteless, &client->greeted)) {
         return 0;
     }
     int error = client_ask(client, &frame, HFI_FRAME_DONE, &answer);

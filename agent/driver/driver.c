@@ -300,7 +300,7 @@ void driver_take_actions(struct driver *driver)
         } else if (action->kind == ACTION_LOG) {
             operations->log(operations->arg, &action->as.log);
         } else if (action->kind == ACTION_VOTERS) {
-            driver_take_record(driver, &action->as.go_by.voters);
+            driver_take_record(driver, &action->as.voters);
         } else if (action->kind == ACTION_SEEK) {
             if (operations->seek != NULL) {
                 operations->seek(operations->arg, &action->as.seek.voter, action->as.seek.address);

@@ -5,6 +5,7 @@ import "C"
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -39,6 +40,15 @@ func (h *Hold) Token() uint64 { return h.token }
 // IsShared returns whether the hold is a shared one.
 func (h *Hold) IsShared() bool {
 	return h.shared.Load()
+}
+
+// String returns what a log needs of the hold: the lock's name, the mode and the token.
+func (h *Hold) String() string {
+	mode := "exclusive"
+	if h.IsShared() {
+		mode = "shared"
+	}
+	return fmt.Sprintf("hold of %s (%s, token %d)", h.name, mode, h.token)
 }
 
 // Context returns the context for the work under the hold. It comes from the context that Lock got,

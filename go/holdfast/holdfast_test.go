@@ -90,8 +90,16 @@ func TestShared(t *testing.T) {
 func TestDowngrade(t *testing.T) {
 	client := connect(t)
 	hold := lock(t, client, "down")
+	want := fmt.Sprintf("hold of down (exclusive, token %d)", hold.Token())
+	if fmt.Sprint(hold) != want {
+		t.Errorf("found %v, expected %s", hold, want)
+	}
 	if err := hold.Downgrade(); err != nil || !hold.IsShared() {
 		t.Errorf("%v, shared: %v", err, hold.IsShared())
+	}
+	want = fmt.Sprintf("hold of down (shared, token %d)", hold.Token())
+	if hold.String() != want {
+		t.Errorf("found %v, expected %s", hold, want)
 	}
 	unlock(t, lock(t, client, "down", Shared()))
 	unlock(t, hold)

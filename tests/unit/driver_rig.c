@@ -192,7 +192,7 @@ static void follow_plan(struct actions *actions)
             memset(reg, 0, offsetof(struct quorum_register, value.shares));
             message_name_set(&reg->name, step->what == 'p' ? "x" : "y", 1);
         } else if (step->what == 'v') {
-            emit(actions, ACTION_VOTERS)->as.go_by.voters = plan_record;
+            emit(actions, ACTION_VOTERS)->as.voters = plan_record;
         } else {
             struct action_send *send = &emit(actions, ACTION_SEND)->as.send;
             send->to = step->to;

@@ -249,9 +249,8 @@ static uint32_t carry_out(struct rig *rig, uint32_t node, struct message *own, u
             expect_row(&at->disk, &action->as.send.message);
         }
         if (action->kind == ACTION_VOTERS) {
-            HOT_ASSERT(
-                memcmp(&action->as.go_by.voters, &at->disk.voters, sizeof(at->disk.voters)) == 0);
-            at->go_by = action->as.go_by;
+            HOT_ASSERT(memcmp(&action->as.voters, &at->disk.voters, sizeof(at->disk.voters)) == 0);
+            at->go_by = action->as.voters;
         }
         if (action->kind == ACTION_SEEK) {
             at->sought = action->as.seek;

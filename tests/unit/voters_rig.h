@@ -44,7 +44,7 @@ struct rig_node {
     struct message sent[MESSAGE_KIND_END]; /* the last message of each kind that the node sent to
                                             * others */
     struct message got[MESSAGE_KIND_END];  /* the last message of each kind for the node's host */
-    struct quorum_voters go_by;            /* from the last ACTION_VOTERS; number 0: there was
+    struct message_voters go_by;           /* from the last ACTION_VOTERS; number 0: there was
                                            * none */
 };
 

@@ -226,30 +226,15 @@ static void set_status(struct quorum *quorum, const struct succession *successio
     }
 }
 
-static void report(struct quorum *quorum, bool votes)
+static void report(struct quorum *quorum)
 {
-    struct quorum_voters *out = &step_emit(quorum, ACTION_VOTERS)->as.go_by;
-    out->votes = votes;
-    message_voters_copy(&out->voters, &quorum->members->voters);
+    message_voters_copy(&step_emit(quorum, ACTION_VOTERS)->as.voters, &quorum->members->voters);
 }
 
 static void persist(struct quorum *quorum)
 {
     message_voters_copy(&step_emit(quorum, ACTION_PERSIST_VOTERS)->as.voters,
                         &quorum->members->voters);
-}
-
-/* Returns whether this store will vote under the present record. */
-static bool will_vote(const struct quorum *quorum, const struct succession *succession)
-{
-    uint32_t self = quorum->config->self;
-    if (self == QUORUM_NO_VOTER) {
-        return false;
-    }
-    return succession->from[self] != SUCCESSION_NONE
-               ? members_votes(quorum) || waits_for_nobody(quorum)
-               : members_status(quorum) == MESSAGE_STATUS_LEARNING && quorum->members->proven &&
-                     names_this_store(quorum);
 }
 
 static void tell(struct quorum *quorum, uint32_t agent)
@@ -276,7 +261,7 @@ static void follow(struct quorum *quorum, const struct message_voters *voters)
     take_voters(quorum, voters);
     /* the record is durable before this agent acts on it, because its votes wait for the disk */
     persist(quorum);
-    report(quorum, will_vote(quorum, &succession));
+    report(quorum);
     members_note_rules(quorum);
     follow_lines(quorum, &succession, self);
     reaction_follow(quorum, &succession);
@@ -294,7 +279,7 @@ static void complete(struct quorum *quorum)
 {
     quorum->members->voters.complete = true;
     persist(quorum);
-    report(quorum, members_votes(quorum));
+    report(quorum);
 }
 
 /* Returns whether the record is of this cell, and may follow the present one. */

@@ -94,7 +94,7 @@ bool step_has_room(const struct quorum *quorum, uint32_t actions)
  * record. */
 #define ACTION_BASE_SIZE (offsetof(struct action_send, message) + MESSAGE_BASE_SIZE)
 _Static_assert(ACTION_BASE_SIZE >= offsetof(struct quorum_change, voters.of) &&
-                   ACTION_BASE_SIZE >= offsetof(struct quorum_voters, voters.of),
+                   ACTION_BASE_SIZE >= offsetof(struct message_voters, of),
                "an action is zeroed up to the voters of a record");
 _Static_assert(ACTION_BASE_SIZE >= offsetof(struct quorum_register, value.shares) &&
                    ACTION_BASE_SIZE >= sizeof(struct quorum_member) &&

@@ -63,12 +63,6 @@ struct quorum_change {
     struct message_voters voters;
 };
 
-/* The record of voters that an agent uses. */
-struct quorum_voters {
-    bool votes; /* the record names this agent's store, so it may vote */
-    struct message_voters voters;
-};
-
 /* A second address at which an agent may be found, because an operator adds or moves a voter
  * there. */
 struct quorum_seek {
@@ -130,9 +124,8 @@ struct action {
         struct quorum_checkpoint checkpoint;
         struct quorum_member member;
         struct quorum_seen seen;
-        struct message_voters voters; /* PERSIST_VOTERS */
+        struct message_voters voters; /* VOTERS, PERSIST_VOTERS */
         struct quorum_change change;
-        struct quorum_voters go_by; /* VOTERS */
         struct quorum_seek seek;
         struct action_log log;
         struct action_send send;
