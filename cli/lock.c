@@ -49,6 +49,8 @@ static int run_holding(const struct lock_arguments *arguments, struct held *held
     error = taking_run(held, arguments->shared ? HF_SHARED : HF_EXCLUSIVE,
                        arguments->no_wait ? 0 : timeout_ns, &signal_number);
     waiting_end(waiting);
+    /* before CMD is forked, so that the child of the fork has no thread that was not joined */
+    held->in_use = !waiting_close(waiting);
 
     if (error != 0) {
         /* No lock is held. opening_failed() may wait seconds for the agent's answer, so from here a
@@ -87,9 +89,7 @@ static int run_locked(struct lock_arguments *arguments, struct held *held)
     sigaddset(&signals, SIGPIPE);
     (void)sigprocmask(SIG_BLOCK, &signals, &mask);
     waiting = waiting_begin(held, opening_waiting_lines(arguments), arguments->json);
-    status = run_holding(arguments, held, waiting, &mask);
-    held->in_use = !waiting_close(waiting);
-    return status;
+    return run_holding(arguments, held, waiting, &mask);
 }
 
 /* Takes the locks and runs CMD, or runs CMD under the outer hold (nested.h). */
