@@ -662,6 +662,66 @@ static void deliver(uint32_t node, const struct message *message)
     cell_step(cell, node, event);
 }
 
+static struct message listed;      /* the latest HELLO of host-c to host-a that is LISTED */
+static struct message beats_before; /* the latest HEARTBEAT of host-c to host-a */
+
+static void keep_listed(void *arg, uint32_t from, uint32_t to, const struct message *message)
+{
+    (void)arg;
+    if (from != 2 || to != 0) {
+        return;
+    }
+    if (message->kind == MESSAGE_HELLO && message->as.hello.status == MESSAGE_STATUS_LISTED) {
+        message_copy(&listed, message);
+    } else if (message->kind == MESSAGE_HEARTBEAT) {
+        message_copy(&beats_before, message);
+    }
+}
+
+/* Delivers to host-a what a copy of host-c's machine says, which does not vote and whose heartbeats
+ * have numbers of their own. */
+static void deliver_from_copy(void)
+{
+    deliver(0, &listed);
+    beats_before.as.heartbeat.number += UINT64_C(1) << 40;
+    beats_before.as.heartbeat.votes = false;
+    deliver(0, &beats_before);
+}
+
+/* A copy of host-c's machine runs beside host-c, so it reports older commits. Its messages change
+ * nothing of what host-a knows about host-c. If host-c is dead, they do after some seconds. */
+START_TEST(what_a_copied_machine_says_is_not_true_of_its_voter)
+{
+    cell->tap = keep_listed;
+    cell_start_all(cell);
+    cell_run(cell, 1000 * CELL_MS);
+    cell_kill(cell, 2);
+    cell_start(cell, 2);
+    cell_run(cell, 1000 * CELL_MS);
+    cell->tap = NULL;
+    ck_assert_int_eq(listed.kind, MESSAGE_HELLO);
+    ck_assert_int_eq(beats_before.kind, MESSAGE_HEARTBEAT);
+    for (uint32_t i = 0; i < 4; i++) {
+        use("a", 10 + 2 * i);
+        use("b", 30 + 2 * i);
+    }
+    const struct quorum *seen_by = cell->nodes[0].quorum;
+    cell->drop[1][0] = KIND(MESSAGE_HEARTBEAT); /* so host-c's heartbeats make host-a's majority */
+    cell_run(cell, 3000 * CELL_MS);
+    for (uint32_t i = 0; i < 20; i++) {
+        deliver_from_copy();
+        ck_assert_int_eq(quorum_voter_status_of(seen_by, 2), MESSAGE_STATUS_VOTING);
+        ck_assert(quorum_ready(seen_by));
+        cell_run(cell, 20 * CELL_MS);
+    }
+    cell->drop[1][0] = 0;
+    cell_kill(cell, 2);
+    cell_run(cell, 3000 * CELL_MS);
+    deliver_from_copy();
+    ck_assert_int_eq(quorum_voter_status_of(seen_by, 2), MESSAGE_STATUS_LISTED);
+}
+END_TEST
+
 START_TEST(vote_under_another_record_does_not_count)
 {
     struct message other;
@@ -745,6 +805,7 @@ int main(void)
     tcase_add_test(tests, record_of_another_store_is_not_taken);
     tcase_add_test(tests, who_starts_over_votes_with_everything);
     tcase_add_test(tests, who_starts_over_reads_the_others_at_once);
+    tcase_add_test(tests, what_a_copied_machine_says_is_not_true_of_its_voter);
     tcase_add_test(tests, vote_under_another_record_does_not_count);
     tcase_add_test(tests, renewal_without_rules_is_refused);
     tcase_add_test(tests, idle_cell_writes_nothing);

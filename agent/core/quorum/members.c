@@ -13,6 +13,8 @@ enum {
     HURRY_MS = 100, /* pause between HELLOs while this store does not vote yet */
     HELLO_MS = 500, /* pause between HELLOs to a voter that does not vote or has another record */
     SETTLED_MS = 5000,
+    /* for how long a voter that was heard is taken to run beside a sender with an older commit */
+    COPY_MS = 2000,
     SEEN_MS = 1000, /* commits of other stores are persisted at most this often */
     WAIT_LOG_MS = 5000,
     WAIT_LOG_AGAIN_MS = 60000,
@@ -349,7 +351,7 @@ void members_hello(struct quorum *quorum, const struct message *message)
      * here. */
     if (message->number == 0 || message->number == quorum->members->voters.number) {
         member->differs = contradicts(quorum, message, &member->differs_logged);
-        if (!member->differs) {
+        if (!member->differs && !members_is_from_copy(quorum, message)) {
             note_voter(quorum, voter, message);
         }
     }
@@ -377,9 +379,23 @@ void members_learn(struct quorum *quorum, const struct message *message)
         member->seen_commit = 0;
         member->kept_commit = 0;
     }
-    if (message->commit > member->seen_commit) {
+    if (message->commit >= member->seen_commit) {
         member->seen_commit = message->commit;
+        member->seen_ns = step_now_ns(quorum);
     }
+}
+
+/* The commits of one process never fall, and those of a restarted voter are not lower. A late
+ * message is mistaken for a copy's, which does no harm: the voter sends the same again. */
+bool members_is_from_copy(const struct quorum *quorum, const struct message *message)
+{
+    uint32_t voter = 0;
+    if (!agents_voter(quorum, message, &voter)) {
+        return false;
+    }
+    const struct member *member = &quorum->members->of[voter];
+    return id_equal(member->seen_id, message->store_id) && message->commit < member->seen_commit &&
+           member->seen_ns != 0 && step_now_ns(quorum) - member->seen_ns <= COPY_MS * MS_NS;
 }
 
 /* Persists the commits seen of other stores. Persisting them makes a commit of this store, which

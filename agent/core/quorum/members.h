@@ -90,6 +90,10 @@ uint64_t members_voters_digest(const struct quorum *quorum);
 bool members_rules_match(const struct quorum *quorum, const struct message_renew *renew);
 /* Returns whether the sender uses the same record of voters as this agent. */
 bool members_same_voters(const struct quorum *quorum, const struct message *message);
+/* Returns whether the message comes from a copied machine of a voter that runs, too: the message
+ * reports an older commit than the voter reported in the last seconds. What such a message says of
+ * its sender is not true of the voter. */
+bool members_is_from_copy(const struct quorum *quorum, const struct message *message);
 /* Returns whether this voter may act on a message. A voter neither gives nor counts votes if its
  * status, record or rules do not fit the sender's. */
 bool members_admit(const struct quorum *quorum, const struct message *message);

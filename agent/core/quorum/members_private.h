@@ -21,6 +21,7 @@ struct member {
     uint64_t seen_id[2];
     uint64_t seen_commit;
     uint64_t kept_commit;
+    int64_t seen_ns;  /* when a message last reported seen_commit or a higher commit; 0: never */
     int64_t hello_ns; /* when to send that voter HELLO again */
     uint8_t status;   /* enum message_voter_status, as the voter last reported it */
     bool agrees;      /* EMPTY: that voter is EMPTY too, and has received the same store ids */

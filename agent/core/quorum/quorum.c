@@ -567,8 +567,10 @@ static void receive(struct quorum *quorum, const struct message *message)
         sync_answer(quorum, message);
         break;
     case MESSAGE_HEARTBEAT:
-        voters_receive(quorum, message);
-        change_heartbeat(quorum, message);
+        if (!members_is_from_copy(quorum, message)) {
+            voters_receive(quorum, message);
+            change_heartbeat(quorum, message);
+        }
         break;
     case MESSAGE_CHANGE_PREPARE:
         change_prepare(quorum, message);
