@@ -30,7 +30,7 @@
 
 #include "../suite_main.h"
 
-enum { LANES = 2, POINTS = 50, LOCK_DELAY_MS = 30 };
+enum { LANES = 2, POINTS = 16, LOCK_DELAY_MS = 30 };
 
 /* A stepped agent renews nothing, for seconds, or for a minute on a busy machine. The lease must be
  * longer than that. The next agent renews at once. The region is small, because the agent looks at

@@ -11,8 +11,8 @@
  * A first run of each scenario finds its kill points (step.h). By default these are all
  * instructions of the program's own text (libholdfast, the lock word's protocol and the test's few
  * lines), each at its first execution in a call of its function. So only the first round of a loop
- * has kill points, for example when the victim spins or scans a queue. A run takes every fourth
- * point. It begins with one of the first four points, chosen anew for each run.
+ * has kill points, for example when the victim spins or scans a queue. A run takes every
+ * sixteenth point. It begins with one of the first sixteen points, chosen anew for each run.
  *
  * A bystander may hold the lock when the victim stops at the point. At every second point that a
  * run takes, the bystander releases before the kill, so that the lock may be handed to a process
@@ -40,7 +40,13 @@
 
 #include "../suite_main.h"
 
-enum { WORKERS = 6, SHORT_DELAY_MS = 20, DEFAULT_DELAY_MS = 1000, DEFAULT_DELAY_POINTS = 4 };
+enum {
+    WORKERS = 6,
+    SHORT_DELAY_MS = 20,
+    DEFAULT_DELAY_MS = 1000,
+    DEFAULT_DELAY_POINTS = 4,
+    DEFAULT_STRIDE = 16
+};
 
 /* Each victim maps the region once more, so the region is small. On a busy machine the agent may
  * renew nothing for seconds, and a lease that is over is not what these tests are about. */
@@ -372,7 +378,7 @@ static bool run_round(const struct scenario *scenario, int64_t lock_delay_ms, si
     if (points != 0 && work.points.count > points) {
         work.stride = work.points.count / points;
     } else if (points == 0 && !test_is_deep()) {
-        work.stride = 4;
+        work.stride = DEFAULT_STRIDE;
     }
     uint64_t random = (uint64_t)(boottime_now() / MS);
     work.begin = random % work.stride;

@@ -504,8 +504,9 @@ END_TEST
 
 int main(void)
 {
-    const char *deep = getenv("HOLDFAST_TEST_SEEDS");
-    int seeds = deep != NULL ? atoi(deep) : 6;
+    const char *few = getenv("HOLDFAST_TEST_SEEDS");
+    const char *deep = getenv("HOLDFAST_TEST_DEEP");
+    int seeds = few != NULL ? atoi(few) : deep != NULL ? 12 : 3;
     TCase *tests = tcase_create("chaos");
     tcase_add_loop_test(tests, one_voter, 0, seeds);
     tcase_add_loop_test(tests, three_voters, 0, seeds);
