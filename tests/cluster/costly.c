@@ -98,8 +98,8 @@ static int64_t packet_cost_ns(const int ends[2])
 }
 
 /* Finds how many entries make a call cost CALL_MS. On a slower machine fewer entries are enough, so
- * that the same limit for the agent's share of a processor fits every machine. The costliest of some
- * calls counts, because a machine that is busy for a moment may be slower than it was for one call. */
+ * that the same limit for the agent's share of a processor fits every machine. The costliest of
+ * some calls counts, because a busy machine may be slower than it was for one call. */
 static void weigh(void)
 {
     int ends[2];

@@ -662,7 +662,7 @@ static void deliver(uint32_t node, const struct message *message)
     cell_step(cell, node, event);
 }
 
-static struct message listed;      /* the latest HELLO of host-c to host-a that is LISTED */
+static struct message listed;       /* the latest HELLO of host-c to host-a that is LISTED */
 static struct message beats_before; /* the latest HEARTBEAT of host-c to host-a */
 
 static void keep_listed(void *arg, uint32_t from, uint32_t to, const struct message *message)

@@ -567,7 +567,7 @@ static void receive(struct quorum *quorum, const struct message *message)
         sync_answer(quorum, message);
         break;
     case MESSAGE_HEARTBEAT:
-        if (!members_is_from_copy(quorum, message)) {
+        if (!voters_is_another(quorum, message) || !members_is_from_copy(quorum, message)) {
             voters_receive(quorum, message);
             change_heartbeat(quorum, message);
         }

@@ -314,6 +314,20 @@ static int64_t note_echo(struct quorum *quorum, struct other_voter *other, uint6
     return sent_ns > before_ns && before_ns != INT64_MIN ? step_now_ns(quorum) - before_ns : 0;
 }
 
+/* Returns whether the heartbeat's number shows another process than the last heartbeat's. */
+static bool is_another(const struct other_voter *other, const struct message_heartbeat *heartbeat)
+{
+    return heartbeat->number > other->number + JUMP_MAX ||
+           heartbeat->number + JUMP_MAX < other->number;
+}
+
+bool voters_is_another(const struct quorum *quorum, const struct message *message)
+{
+    uint32_t voter = 0;
+    return agents_voter(quorum, message, &voter) &&
+           is_another(&quorum->voters->others[voter], &message->as.heartbeat);
+}
+
 void voters_receive(struct quorum *quorum, const struct message *message)
 {
     const struct message_heartbeat *heartbeat = &message->as.heartbeat;
@@ -322,8 +336,7 @@ void voters_receive(struct quorum *quorum, const struct message *message)
         return;
     }
     struct other_voter *other = &quorum->voters->others[voter];
-    bool another = other->number == 0 || heartbeat->number > other->number + JUMP_MAX ||
-                   heartbeat->number + JUMP_MAX < other->number;
+    bool another = other->number == 0 || is_another(other, heartbeat);
     if (!another && heartbeat->number <= other->number) {
         return; /* a heartbeat that arrives late, or twice */
     }

@@ -45,6 +45,8 @@ void voters_follow(struct quorum *quorum, const struct succession *succession);
 /* ---- Events ---- */
 
 void voters_receive(struct quorum *quorum, const struct message *message);
+/* Returns whether this heartbeat is from another process than the sender's last one. */
+bool voters_is_another(const struct quorum *quorum, const struct message *message);
 void voters_link(struct quorum *quorum, uint32_t voter, bool up);
 /* Notes that this step comes late by late_ns. Messages that the other voters sent meanwhile will be
  * read before any of these voters is suspected. */
