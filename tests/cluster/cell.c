@@ -37,6 +37,10 @@ static void describe(const struct cell *cell, unsigned host, char *text, size_t 
         used += snprintf(text + used, size - (size_t)used, "host-%c = %s\n", 'a' + (int)i,
                          cell_address(cell, i));
     }
+    if (cell_options.sections == NULL || strstr(cell_options.sections, "[limits]") == NULL) {
+        /* an agent looks at its whole index again and again, and a test has few locks */
+        used += snprintf(text + used, size - (size_t)used, "[limits]\nlocks = 2048\n");
+    }
     if (cell_options.sections != NULL) {
         used += snprintf(text + used, size - (size_t)used, "%s", cell_options.sections);
     }

@@ -478,7 +478,12 @@ int main(int argc, char **argv)
     TCase *tests = tcase_create("members");
     tcase_add_checked_fixture(tests, start, stop);
     if (argc > 1 && strcmp(argv[1], "kills") == 0) {
-        tcase_add_loop_test(tests, any_voter_is_killed_at_each_step_of_a_change, A, E);
+        /* two of the four hosts, which differ from run to run */
+        int first = test_is_deep() ? A : A + (int)(boottime_now() / MS % 2);
+        for (int host = first; host < E; host += test_is_deep() ? 1 : 2) {
+            tcase_add_loop_test(tests, any_voter_is_killed_at_each_step_of_a_change, host,
+                                host + 1);
+        }
         return cell_main("member kills", tests);
     }
     tcase_add_test(tests, a_removed_coordinator_under_load);

@@ -34,5 +34,9 @@ set_target_properties(holdfast_cli_fake test_cli_parts test_cli_setup test_cli_t
     PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 foreach(part parts setup top_rows show doctor lock hold guard top why words member backup json)
     add_test(NAME cli_${part} COMMAND test_cli_${part})
-    set_tests_properties(cli_${part} PROPERTIES LABELS "unit;asan;tsan;sleeps" TIMEOUT 180)
+    set_tests_properties(cli_${part} PROPERTIES LABELS "unit;asan;sleeps" TIMEOUT 180)
+endforeach()
+# The commands with a second thread: waiting.c, and the rows of top.
+foreach(part lock hold guard top why)
+    set_tests_properties(cli_${part} PROPERTIES LABELS "unit;asan;tsan;sleeps")
 endforeach()
