@@ -27,7 +27,7 @@ enum { COMMAND_SHOWN_SIZE = 256 }; /* the agent shows at most 160 bytes */
 /* Takes the open locks, runs CMD, and releases the locks. waiting: the thread that reports why the
  * take waits. */
 static int run_holding(const struct lock_arguments *arguments, struct held *held,
-                       struct waiting *waiting, const sigset_t *mask)
+                       struct waiting **waiting, const sigset_t *mask)
 {
     const struct guard_options options = {
         .held = held,
@@ -48,9 +48,8 @@ static int run_holding(const struct lock_arguments *arguments, struct held *held
 
     error = taking_run(held, arguments->shared ? HF_SHARED : HF_EXCLUSIVE,
                        arguments->no_wait ? 0 : timeout_ns, &signal_number);
-    waiting_end(waiting);
-    /* before CMD is forked, so that the child of the fork has no thread that was not joined */
-    held->in_use = !waiting_close(waiting);
+    waiting_end(*waiting);
+    (void)waiting_join(waiting); /* before the fork, because a child cannot join this thread */
 
     if (error != 0) {
         /* No lock is held. opening_failed() may wait seconds for the agent's answer, so from here a
@@ -89,7 +88,9 @@ static int run_locked(struct lock_arguments *arguments, struct held *held)
     sigaddset(&signals, SIGPIPE);
     (void)sigprocmask(SIG_BLOCK, &signals, &mask);
     waiting = waiting_begin(held, opening_waiting_lines(arguments), arguments->json);
-    return run_holding(arguments, held, waiting, &mask);
+    status = run_holding(arguments, held, &waiting, &mask);
+    held->in_use = !waiting_close(waiting);
+    return status;
 }
 
 /* Takes the locks and runs CMD, or runs CMD under the outer hold (nested.h). */

@@ -167,22 +167,32 @@ void waiting_end(struct waiting *waiting)
     }
 }
 
-bool waiting_close(struct waiting *waiting)
+bool waiting_join(struct waiting **waiting)
 {
     bool asking;
 
-    if (waiting == NULL) {
+    if (*waiting == NULL) {
         return true;
     }
-    (void)pthread_mutex_lock(&waiting->mutex);
-    asking = waiting->asking; /* the thread does not begin to ask after waiting_end() */
-    (void)pthread_mutex_unlock(&waiting->mutex);
+    (void)pthread_mutex_lock(&(*waiting)->mutex);
+    asking = (*waiting)->asking; /* the thread does not begin to ask after waiting_end() */
+    (void)pthread_mutex_unlock(&(*waiting)->mutex);
     if (asking) {
-        (void)pthread_detach(waiting->thread);
         return false;
     }
     /* returns at once, because the thread has nothing more to do */
-    (void)pthread_join(waiting->thread, NULL);
-    waiting_free(waiting);
+    (void)pthread_join((*waiting)->thread, NULL);
+    waiting_free(*waiting);
+    *waiting = NULL;
     return true;
+}
+
+bool waiting_close(struct waiting *waiting)
+{
+    bool joined = waiting_join(&waiting);
+
+    if (!joined) {
+        (void)pthread_detach(waiting->thread);
+    }
+    return joined;
 }
