@@ -30,8 +30,8 @@ struct waiting *waiting_begin(const struct held *held, enum waiting_lines lines,
  * wait is over. Does not wait for the agent's answer. waiting may be NULL. */
 void waiting_end(struct waiting *waiting);
 
-/* To be called after waiting_end(). If the thread is not asking the agent, joins it, frees `*waiting`
- * and sets it to NULL. Returns whether it is NULL now. */
+/* To be called after waiting_end(). If the thread is not asking the agent, joins it, frees
+ * `*waiting` and sets it to NULL. Returns whether it is NULL now. */
 bool waiting_join(struct waiting **waiting);
 
 /* To be called after waiting_end(). Frees `waiting`. Returns false if the thread is still asking
