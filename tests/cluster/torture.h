@@ -136,6 +136,9 @@ void torture_restart(struct torture *torture, unsigned host);
 
 /* Advances the change that is under way, or asks for another one. Returns whether it asked. */
 bool torture_change(struct torture *torture);
+/* If a voter moves, waits until the move is complete. Until then the other voters do not reach its
+ * host, so nobody gets a lock there. */
+void torture_finish_move(struct torture *torture);
 /* Must be called when the faults are over. Waits until the last change is complete, makes one more,
  * and checks that all agents know the voters. */
 void torture_settle(struct torture *torture);

@@ -481,6 +481,7 @@ static void kill_all(struct torture *torture)
 static void roll(struct torture *torture, bool upgrade)
 {
     torture_heal(torture);
+    torture_finish_move(torture);
     if (upgrade) {
         torture_install(torture);
     }

@@ -130,6 +130,13 @@ static void complete(struct torture *torture)
     }
 }
 
+void torture_finish_move(struct torture *torture)
+{
+    if (torture->change.wanted && torture->change.act == MOVE) {
+        complete(torture);
+    }
+}
+
 void torture_settle(struct torture *torture)
 {
     complete(torture);
