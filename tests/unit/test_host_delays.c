@@ -312,6 +312,26 @@ START_TEST(a_found_hold_closes_for_what_its_grant_covers)
 }
 END_TEST
 
+/* The agent stands still in the step in which it sees that the holder has died. The longest
+ * lock-delay then ends more than a minute after the step began, and is kept nevertheless. */
+START_TEST(a_standstill_in_a_step_ends_no_lock_delay)
+{
+    const int64_t delay_ns = (int64_t)MESSAGE_LOCK_DELAY_MAX_MS * RIG_MS;
+    const int64_t still_ns = 2000 * RIG_MS;
+    struct hfi_opened longest = rig_open_granted(rig, client, "b", delay_ns);
+    rig_take(rig, &longest);
+    rig_lease(rig, 1, rig->now_ns + 2 * delay_ns, false);
+    rig->slow_ns = still_ns;
+    rig_die(rig, client);
+    rig->slow_ns = 0;
+    ck_assert(rig_word(rig, longest.slot) & HFI_W_CLOSED);
+    rig_pass(rig, delay_ns);
+    ck_assert(rig_word(rig, longest.slot) & HFI_W_CLOSED);
+    rig_pass(rig, still_ns + RIG_MS);
+    ck_assert(!(rig_word(rig, longest.slot) & HFI_W_CLOSED));
+}
+END_TEST
+
 /* The agent counts the handles in pieces. A handle that is opened meanwhile, in a piece that was
  * already counted, is counted, too. */
 START_TEST(many_handles_are_counted_in_pieces)
@@ -367,6 +387,7 @@ int main(void)
     tcase_add_test(tests, locks_share_a_note_and_none_has_less);
     tcase_add_test(tests, a_note_says_no_more_than_a_lock_delay_can_be);
     tcase_add_test(tests, many_handles_are_counted_in_pieces);
+    tcase_add_test(tests, a_standstill_in_a_step_ends_no_lock_delay);
     tcase_add_test(tests, who_opens_an_adopted_lock_is_not_let_in_before_he_is_covered);
     tcase_add_loop_test(tests, a_found_hold_closes_for_what_its_grant_covers, 0, 4);
     return suite_main("host_delays", tests);

@@ -452,10 +452,18 @@ static uint64_t closed_units(int64_t until_ns)
 int64_t lock_closed_until_ns(const struct host *host, struct lock_ref at)
 {
     const uint32_t above = 32 - CLOSED_BITS;
+    const int64_t ahead_max = (CLOSED_AHEAD_MAX_MS * MS) >> CLOSED_SHIFT;
     uint32_t closed = guard_at(host, at)->closed;
     uint64_t now = (uint64_t)host->now_ns >> CLOSED_SHIFT;
     int64_t ahead = (int32_t)((closed - (uint32_t)now) << above) / (1 << above);
-    if (closed == 0 || ahead > (CLOSED_AHEAD_MAX_MS * MS) >> CLOSED_SHIFT) {
+    if (closed != 0 && ahead > ahead_max) {
+        /* The agent may have stood still in this step, before it closed the lock: the lock-delay
+         * counts from then. */
+        const struct hfi_kernel *kernel = lock_actor(host, at)->kernel;
+        now = (uint64_t)kernel->now_ns(kernel->arg) >> CLOSED_SHIFT;
+        ahead = (int32_t)((closed - (uint32_t)now) << above) / (1 << above);
+    }
+    if (closed == 0 || ahead > ahead_max) {
         /* No lock is closed for so long. Such a time is over, but seems to lie ahead, because the
          * agent was stopped for a while and the bits have wrapped around. (If it was stopped for
          * 214 s to 275 s, the lock is closed once more, for at most 61 s.) */
