@@ -349,9 +349,10 @@ void members_hello(struct quorum *quorum, const struct message *message)
     struct member *member = &quorum->members->of[voter];
     /* A HELLO under another record lists the voters of that record, so its contents are of no use
      * here. */
-    if (message->number == 0 || message->number == quorum->members->voters.number) {
+    bool same_number = message->number == 0 || message->number == quorum->members->voters.number;
+    if (same_number && !members_is_from_copy(quorum, message)) {
         member->differs = contradicts(quorum, message, &member->differs_logged);
-        if (!member->differs && !members_is_from_copy(quorum, message)) {
+        if (!member->differs) {
             note_voter(quorum, voter, message);
         }
     }
